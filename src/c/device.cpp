@@ -1,6 +1,7 @@
 // Devices, what to enable on them, and pipeline caches, in C.
 #include <vkattn/device_features.hpp>
 
+#include "c/enumerators.hpp"
 #include "c/handles.hpp"
 #include "common/device_members.hpp"
 
@@ -111,10 +112,8 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
     made.parameter_offset = given->parameter_offset;
     made.parameter_size = given->parameter_size;
     made.parameter_data = given->parameter_data;
-    if (given->log_least > VKATTN_LOG_LEVEL_WARNING) {
-      return c::invalid(vkattn::detail::message("vkattn_device_desc::log_least is ", given->log_least,
-                                                "; the largest there is is ", VKATTN_LOG_LEVEL_WARNING));
-    }
+    const auto least = c::enumerator<vkattn::LogLevel>(given->log_least, "vkattn_device_desc::log_least");
+    if (!least) return least.error();
     if (given->log != nullptr) made.log = log_of(*given);
     if (Result<void> s = vkattn::detail::check_members(*given, "vkattn_device_desc"); !s) return s.error();
     auto borrowed = vkattn::Device::borrow(made);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "c/convert.hpp"
+#include "c/enumerators.hpp"
 #include "c/handles.hpp"
 #include "c/tensors.hpp"
 #include "common/checked.hpp"
@@ -85,11 +86,8 @@ vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_in
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{parameter, "parameter"}}); !s) return s;
     if (Result<void> s = c::check_list(values, count, "values"); !s) return s;
-    constexpr auto kLast = vkattn::Initialisation::kHeNormal;
-    if (how > static_cast<vkattn_initialisation>(kLast)) {
-      return c::invalid(vkattn::detail::message("how is ", how, "; the largest there is is ",
-                                                static_cast<vkattn_initialisation>(kLast)));
-    }
+    const auto initialisation = c::enumerator<vkattn::Initialisation>(how, "how");
+    if (!initialisation) return initialisation.error();
     const std::int64_t rows = parameter->rows, columns = parameter->columns;
     if (rows < 0 || columns < 0) {
       return c::invalid(
@@ -103,8 +101,7 @@ vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_in
                                                 ": give rows * columns, or rows where columns is 0"));
     }
     const std::string_view parameter_name = parameter->name == nullptr ? "" : parameter->name;
-    vkattn::initial_values({parameter_name, nullptr, rows, columns}, static_cast<vkattn::Initialisation>(how),
-                           seed, {values, count});
+    vkattn::initial_values({parameter_name, nullptr, rows, columns}, *initialisation, seed, {values, count});
     return {};
   });
 }

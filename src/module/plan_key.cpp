@@ -9,12 +9,20 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/members.hpp"
+
 namespace vkattn {
 
 namespace {
 
-/// Numbers one after the other, each with an end of its own. Descriptors are taken apart by structured
-/// bindings, which do not compile where one has another number of members.
+#define VKATTN_VALUE(STRUCTURE, DESC) static_assert(detail::member_count<DESC>() == detail::members_named({
+#define VKATTN_DESC VKATTN_VALUE
+#define VKATTN_FIELD_AS(MEMBER, PATH) #PATH,
+#define VKATTN_END \
+  }), "a member of the descriptor has no row in common/fields.def");
+#include "common/fields.def"
+
+/// Numbers one after the other, each with an end of its own.
 class KeyText {
  public:
   explicit KeyText(const char* kind) : text_(kind) {}
@@ -35,97 +43,17 @@ class KeyText {
     if (value) add(*value);
   }
 
-  void add(const Strides& of) {
-    const auto& [batch, head, row, dim] = of;
-    all(batch, head, row, dim);
-  }
-  void add(const MatrixStrides& of) {
-    const auto& [batch, row, column] = of;
-    all(batch, row, column);
-  }
-  void add(const TensorDesc& of) {
-    const auto& [type, strides, alignment_bytes] = of;
-    all(type, strides, alignment_bytes);
-  }
-  void add(const MatrixDesc& of) {
-    const auto& [type, strides, alignment_bytes] = of;
-    all(type, strides, alignment_bytes);
-  }
-  void add(const CacheLayout& of) {
-    const auto& [mapping, ring_length, page_size, page_count, page_table_stride] = of;
-    all(mapping, ring_length, page_size, page_count, page_table_stride);
-  }
-  void add(const MaskDesc& of) {
-    const auto& [type, strides] = of;
-    all(type, strides);
-  }
-  void add(const SlidingWindow& of) {
-    const auto& [left, right] = of;
-    all(left, right);
-  }
-  void add(const RotaryDesc& of) {
-    const auto& [style, dims, base, position_scale, has_frequencies, magnitude, inverse] = of;
-    all(style, dims, base, position_scale, has_frequencies, magnitude, inverse);
-  }
   void add(const Shared<const ScoreShaders>& of) {
     add_number(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(of.get())));
   }
 
-  void add(const AttentionDesc& of) {
-    const auto& [batch, query_heads, kv_heads, query_length, kv_length, head_dim, value_dim, layout, query,
-                 key, value, output, scale, causal, align, offset, query_lengths, kv_lengths,
-                 total_query_length, total_kv_length, cache, softcap, mask, window, alibi, has_sinks, dropout,
-                 score_function, has_lse, lse_strides, weights, weights_strides] = of;
-    all(batch, query_heads, kv_heads, query_length, kv_length, head_dim, value_dim, layout, query, key, value,
-        output, scale, causal, align, offset, query_lengths, kv_lengths, total_query_length, total_kv_length,
-        cache, softcap, mask, window, alibi, has_sinks, dropout, score_function, has_lse, lse_strides,
-        weights, weights_strides);
-  }
-  void add(const AppendDesc& of) {
-    const auto& [batch, query_heads, kv_heads, new_length, head_dim, value_dim, layout, query, key, value,
-                 query_output, cache_key, cache_value, cache, cache_length, has_positions, position,
-                 new_lengths, total_new_length, writes_kv_lengths, rotary] = of;
-    all(batch, query_heads, kv_heads, new_length, head_dim, value_dim, layout, query, key, value,
-        query_output, cache_key, cache_value, cache, cache_length, has_positions, position, new_lengths,
-        total_new_length, writes_kv_lengths, rotary);
-  }
-  void add(const MergeDesc& of) {
-    const auto& [rows, value_dim, parts, part_type, output_type, has_lse] = of;
-    all(rows, value_dim, parts, part_type, output_type, has_lse);
-  }
-  void add(const BackwardDesc& of) {
-    const auto& [attention, has_grad_query, has_grad_key, has_grad_value, has_grad_mask,
-                 has_grad_alibi_slopes, has_grad_sinks, grad_output, grad_query, grad_key, grad_value,
-                 grad_mask] = of;
-    all(attention, has_grad_query, has_grad_key, has_grad_value, has_grad_mask, has_grad_alibi_slopes,
-        has_grad_sinks, grad_output, grad_query, grad_key, grad_value, grad_mask);
-  }
-  void add(const MatmulDesc& of) {
-    const auto& [batch, rows, columns, inner, a, b, output, has_bias, bias_type, accumulates, a_is_ones] = of;
-    all(batch, rows, columns, inner, a, b, output, has_bias, bias_type, accumulates, a_is_ones);
-  }
-  void add(const MultiHeadAttentionDesc& of) {
-    const auto& [attention, d_model, inputs, key_input_dim, value_input_dim, packed_weights, has_input_bias,
-                 has_output_bias, type, parameter_type, weight_type, alignment_bytes, rotary, has_cache,
-                 has_averaged_weights, adds_to_output, saves_for_gradients] = of;
-    all(attention, d_model, inputs, key_input_dim, value_input_dim, packed_weights, has_input_bias,
-        has_output_bias, type, parameter_type, weight_type, alignment_bytes, rotary, has_cache,
-        has_averaged_weights, adds_to_output, saves_for_gradients);
-  }
-  void add(const MultiHeadAttentionBackwardDesc& of) {
-    const auto& [forward, has_grad_query, has_grad_key, has_grad_value, has_grad_parameters, has_grad_mask,
-                 has_grad_alibi_slopes, has_grad_sinks, adds_to_inputs, adds_to_parameters,
-                 grad_parameter_type, grad_mask] = of;
-    all(forward, has_grad_query, has_grad_key, has_grad_value, has_grad_parameters, has_grad_mask,
-        has_grad_alibi_slopes, has_grad_sinks, adds_to_inputs, adds_to_parameters, grad_parameter_type,
-        grad_mask);
-  }
+#define VKATTN_VALUE(STRUCTURE, DESC) void add(const DESC& of) {
+#define VKATTN_DESC VKATTN_VALUE
+#define VKATTN_FIELD_AS(MEMBER, PATH) add(of.PATH);
+#define VKATTN_END }
+#include "common/fields.def"
 
  private:
-  template <class... Members>
-  void all(const Members&... members) {
-    (add(members), ...);
-  }
   void add_number(std::uint64_t value) {
     char digits[17];
     const auto end = std::to_chars(digits, digits + sizeof(digits), value, 16);

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "c/enumerators.hpp"
 #include "c/handles.hpp"
 
 using vkattn::Result;
@@ -28,11 +29,9 @@ vkattn_result vkattn_score_function_compile(const vkattn_score_function_desc* de
     for (const vkattn_score_buffer& buffer : std::span(given->buffers, given->buffer_count)) {
       const std::string each = vkattn::detail::message("buffers[", made.buffers.size(), "]");
       if (buffer.name == nullptr) return c::invalid(vkattn::detail::message(each, ".name is null"));
-      if (buffer.type > VKATTN_SCORE_BUFFER_UINT) {
-        return c::invalid(vkattn::detail::message(each, ".type is ", buffer.type,
-                                                  "; the largest there is is ", VKATTN_SCORE_BUFFER_UINT));
-      }
-      made.buffers.push_back({buffer.name, static_cast<vkattn::ScoreBufferType>(buffer.type)});
+      const auto type = c::enumerator<vkattn::ScoreBufferType>(buffer.type, each + ".type");
+      if (!type) return type.error();
+      made.buffers.push_back({buffer.name, *type});
     }
     auto compiled = vkattn::ScoreFunction::create(made);
     if (!compiled) return compiled.error();

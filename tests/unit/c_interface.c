@@ -13,14 +13,27 @@ int vkattn_test_abi(char* text, size_t capacity);
 #define VKATTN_LINE(...) \
   used += (size_t)snprintf(text + used, used < capacity ? capacity - used : 0, __VA_ARGS__)
 #define VKATTN_SIZE(NAME) VKATTN_LINE("%s %u\n", #NAME, (unsigned)sizeof(NAME))
-#define VKATTN_PLACE(NAME, MEMBER) VKATTN_LINE("%s.%s %u\n", #NAME, #MEMBER, (unsigned)offsetof(NAME, MEMBER))
+#define VKATTN_PLACE(NAME, MEMBER)                                                                  \
+  VKATTN_LINE("%s.%s %u %u\n", #NAME, #MEMBER, (unsigned)offsetof(NAME, MEMBER), \
+              (unsigned)sizeof(((NAME*)0)->MEMBER))
 #define VKATTN_SIZE_AND_PLACE(NAME, MEMBER) \
   VKATTN_SIZE(NAME);                        \
   VKATTN_PLACE(NAME, MEMBER)
 
-/* Sizes of all structures, and the place of the last member of each. */
+/* Sizes of all structures, place and size of every field of problems, and of the last member of the others. */
 int vkattn_test_abi(char* text, size_t capacity) {
   size_t used = 0;
+#define VKATTN_VALUE(STRUCTURE, DESC)                     \
+  {                                                       \
+    typedef vkattn_##STRUCTURE structure;                 \
+    static const char* const name = "vkattn_" #STRUCTURE; \
+    VKATTN_LINE("%s %u\n", name, (unsigned)sizeof(structure));
+#define VKATTN_DESC VKATTN_VALUE
+#define VKATTN_FIELD_AS(MEMBER, PATH)                                                                      \
+  VKATTN_LINE("%s." #MEMBER " %u %u\n", name, (unsigned)offsetof(structure, MEMBER), \
+              (unsigned)sizeof(((structure*)0)->MEMBER));
+#define VKATTN_END }
+#include "common/fields.def"
   VKATTN_SIZE_AND_PLACE(vkattn_error, message);
   VKATTN_SIZE_AND_PLACE(vkattn_physical_device, api_version);
   VKATTN_PLACE(vkattn_physical_device, disabled_extensions);
@@ -29,15 +42,6 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE_AND_PLACE(vkattn_device_desc, allocator);
   VKATTN_PLACE(vkattn_device_desc, log_least);
   VKATTN_PLACE(vkattn_device_desc, parameter_data);
-  VKATTN_SIZE(vkattn_strides);
-  VKATTN_SIZE(vkattn_tensor_desc);
-  VKATTN_SIZE(vkattn_cache_layout);
-  VKATTN_SIZE_AND_PLACE(vkattn_attention_desc, scale);
-  VKATTN_PLACE(vkattn_attention_desc, weights_strides);
-  VKATTN_PLACE(vkattn_attention_desc, score_function);
-  VKATTN_SIZE_AND_PLACE(vkattn_append_desc, rotary_base);
-  VKATTN_PLACE(vkattn_append_desc, rotary_magnitude);
-  VKATTN_PLACE(vkattn_append_desc, rotary_inverse);
   VKATTN_SIZE_AND_PLACE(vkattn_plan_options, deferred_compilation);
   VKATTN_PLACE(vkattn_plan_options, refusal_count);
   VKATTN_PLACE(vkattn_plan_options, tile);
@@ -57,18 +61,6 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE_AND_PLACE(vkattn_execution, dropout_offset);
   VKATTN_PLACE(vkattn_execution, score_buffers);
   VKATTN_SIZE_AND_PLACE(vkattn_record_options, wait_for_earlier);
-  VKATTN_SIZE_AND_PLACE(vkattn_merge_desc, has_lse);
-  VKATTN_SIZE_AND_PLACE(vkattn_backward_desc, has_grad_sinks);
-  VKATTN_PLACE(vkattn_backward_desc, grad_mask);
-  VKATTN_SIZE(vkattn_matrix_strides);
-  VKATTN_SIZE(vkattn_matrix_desc);
-  VKATTN_SIZE_AND_PLACE(vkattn_matmul_desc, a_is_ones);
-  VKATTN_SIZE_AND_PLACE(vkattn_multi_head_attention_desc, parameter_type);
-  VKATTN_PLACE(vkattn_multi_head_attention_desc, saves_for_gradients);
-  VKATTN_PLACE(vkattn_multi_head_attention_desc, weight_type);
-  VKATTN_SIZE_AND_PLACE(vkattn_multi_head_attention_backward_desc, grad_parameter_type);
-  VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, has_grad_sinks);
-  VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, grad_mask);
   VKATTN_SIZE_AND_PLACE(vkattn_layer_step, kind);
   VKATTN_SIZE(vkattn_parameter);
   VKATTN_SIZE(vkattn_kernel_refusal);

@@ -1,13 +1,15 @@
 // What the structures of the C interface say, as C++ has it.
 #include <vkattn/vkattn.h>
+#include <vkattn/plan_key.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "c/convert.hpp"
@@ -16,35 +18,31 @@
 #include "support/initial.hpp"
 #include "support/must.hpp"
 #include "support/text.hpp"
+#include "unit/field_changes.hpp"
 
 namespace vkattn {
 namespace {
 
+using tests::FieldChanges;
 using tests::has;
 using tests::initial;
+using tests::InitialProblems;
 using tests::message_of;
 using tests::must;
 
+template <class Desc>
+bool are_equal(const Desc& one, const Desc& other) {
+  if constexpr (requires { one == other; }) {
+    return one == other;
+  } else {
+    return plan_key(one) == plan_key(other);
+  }
+}
+
 TEST(CInterface, DefaultsAreThoseOfCpp) {
-  auto attention = initial(vkattn_attention_desc_init);
-  EXPECT_TRUE(must(c::attention_desc(&attention)) == AttentionDesc{});
-  auto append = initial(vkattn_append_desc_init);
-  EXPECT_TRUE(must(c::append_desc(&append)) == AppendDesc{});
-  auto merge = initial(vkattn_merge_desc_init);
-  EXPECT_EQ(c::merge_desc(&merge)->parts, MergeDesc{}.parts);
-  EXPECT_EQ(c::merge_desc(&merge)->has_lse, MergeDesc{}.has_lse);
-  auto product = initial(vkattn_matmul_desc_init);
-  EXPECT_TRUE(must(c::matmul_desc(&product)) == MatmulDesc{});
-  auto backward = initial(vkattn_backward_desc_init);
-  EXPECT_EQ(message_of(c::backward_desc(&backward)), "vkattn_attention_desc is null");
-  backward.attention = &attention;
-  EXPECT_TRUE(must(c::backward_desc(&backward)) == BackwardDesc{});
-  auto layer = initial(vkattn_multi_head_attention_desc_init);
-  layer.attention = &attention;
-  EXPECT_TRUE(must(c::multi_head_attention_desc(&layer)) == MultiHeadAttentionDesc{});
-  auto gradients = initial(vkattn_multi_head_attention_backward_desc_init);
-  gradients.forward = &layer;
-  EXPECT_TRUE(must(c::multi_head_attention_backward_desc(&gradients)) == MultiHeadAttentionBackwardDesc{});
+  InitialProblems().each([]<class Desc>(const auto& given, const Desc& defaults, auto* convert, auto*) {
+    EXPECT_TRUE(are_equal(must(convert(&given)), defaults)) << plan_key(defaults);
+  });
   const PlanOptions options = must(c::attention_options(must(c::plan_options(nullptr))));
   EXPECT_EQ(options.max_dispatch_ns, PlanOptions{}.max_dispatch_ns);
   EXPECT_EQ(options.kernel, "");
@@ -52,202 +50,63 @@ TEST(CInterface, DefaultsAreThoseOfCpp) {
   EXPECT_EQ(c::record_options(nullptr)->dispatch_count, RecordOptions{}.dispatch_count);
 }
 
-/// A field of a structure of the C interface, and what it is in C++.
-template <class Given, class Expected>
-void set(Given& given, const std::type_identity_t<Given>& value, Expected& expected,
-         const std::type_identity_t<Expected>& as_cpp) {
-  given = value;
-  expected = as_cpp;
-}
-
-// Each field is set to something else than its default, so that a conversion that forgets one shows.
+// By itself, so that a field that arrives where another belongs shows too.
 TEST(CInterface, EveryFieldOfAProblemArrives) {
-  const vkattn_strides strides{1, 2, 3, 4};
-  const Strides as_cpp{1, 2, 3, 4};
-  auto given = initial(vkattn_attention_desc_init);
-  AttentionDesc expected;
-  given.batch = expected.batch = 2;
-  given.query_heads = expected.query_heads = 6;
-  given.kv_heads = expected.kv_heads = 3;
-  given.query_length = expected.query_length = 7;
-  given.kv_length = expected.kv_length = 9;
-  given.head_dim = expected.head_dim = 16;
-  given.value_dim = expected.value_dim = 24;
-  set(given.layout, VKATTN_LAYOUT_BSHD, expected.layout, Layout::kBshd);
-  set(given.query, {VKATTN_DATA_TYPE_FLOAT16, 2, &strides}, expected.query, {DataType::kFloat16, as_cpp, 2});
-  set(given.key, {VKATTN_DATA_TYPE_Q8_0, 4, nullptr}, expected.key, {DataType::kQ8_0, {}, 4});
-  set(given.value, {VKATTN_DATA_TYPE_Q4_0, 8, nullptr}, expected.value, {DataType::kQ4_0, {}, 8});
-  set(given.output, {VKATTN_DATA_TYPE_BFLOAT16, 16, &strides}, expected.output,
-      {DataType::kBfloat16, as_cpp, 16});
-  set(given.scale, 0.5F, expected.scale, 0.5F);
-  set(given.causal, 1, expected.causal, true);
-  set(given.align, VKATTN_ALIGN_OFFSET, expected.align, Align::kOffset);
-  given.offset = expected.offset = 5;
-  set(given.query_lengths, VKATTN_LENGTHS_PACKED, expected.query_lengths, Lengths::kPacked);
-  set(given.kv_lengths, VKATTN_LENGTHS_PER_ENTRY, expected.kv_lengths, Lengths::kPerEntry);
-  given.total_query_length = expected.total_query_length = 11;
-  given.total_kv_length = expected.total_kv_length = 13;
-  set(given.cache, {VKATTN_KEY_MAPPING_PAGED, 1, 2, 3, 4}, expected.cache, {KeyMapping::kPaged, 1, 2, 3, 4});
-  given.softcap = expected.softcap = 3;
-  given.mask = VKATTN_MASK_TYPE_BITS;
-  given.mask_strides = &strides;
-  expected.mask = {MaskType::kBits, as_cpp};
-  given.window_left = expected.window.left = 17;
-  given.window_right = expected.window.right = 19;
-  set(given.alibi, VKATTN_ALIBI_SLOPES_GIVEN, expected.alibi, Alibi::kGiven);
-  set(given.has_sinks, 1, expected.has_sinks, true);
-  given.dropout = expected.dropout = 0.25F;
-  set(given.has_lse, 1, expected.has_lse, true);
-  set(given.lse_strides, &strides, expected.lse_strides, as_cpp);
-  set(given.weights, VKATTN_WEIGHTS_STAGE_MASKED, expected.weights, WeightsStage::kMasked);
-  set(given.weights_strides, &strides, expected.weights_strides, as_cpp);
-  EXPECT_TRUE(must(c::attention_desc(&given)) == expected);
+  InitialProblems().each([]<class Desc>(auto& given, Desc expected, auto* convert, auto*) {
+    FieldChanges changes;
+    changes.changed = [&](const std::string& name) {
+      const auto arrived = convert(&given);
+      ASSERT_TRUE(arrived.ok()) << name << ": " << arrived.error().message;
+      EXPECT_TRUE(are_equal(*arrived, expected)) << name;
+      EXPECT_FALSE(are_equal(*arrived, Desc{})) << name;
+    };
+    changes.each(given, expected);
+    EXPECT_TRUE(are_equal(must(convert(&given)), Desc{})) << "all was put back";
+  });
 }
 
-/// The rotation of an append and of a layer, which have the same fields for it.
-template <class Desc>
-RotaryDesc set_rotary(Desc& given, vkattn_rotary_style style, RotaryStyle as_cpp) {
-  given.rotary_style = style;
-  given.rotary_dims = 8;
-  given.rotary_base = 500;
-  given.rotary_position_scale = 0.5;
-  given.rotary_has_frequencies = 1;
-  given.rotary_magnitude = 1.5F;
-  given.rotary_inverse = 1;
-  return {as_cpp, 8, 500, 0.5, true, 1.5F, true};
+TEST(CInterface, EnumeratorsThatThereAreNotAreRefused) {
+  InitialProblems().each([](auto& given, auto desc, auto* convert, auto*) {
+    FieldChanges changes;
+    changes.wrong = [&](const std::string& name, std::uint32_t last) {
+      EXPECT_EQ(message_of(convert(&given)),
+                detail::message(name, " is ", last + 1, "; the largest there is is ", last));
+    };
+    changes.each(given, desc);
+  });
 }
 
-TEST(CInterface, EveryFieldOfAnAppendArrives) {
-  auto given = initial(vkattn_append_desc_init);
-  AppendDesc expected;
-  given.batch = expected.batch = 2;
-  given.query_heads = expected.query_heads = 6;
-  given.kv_heads = expected.kv_heads = 3;
-  given.new_length = expected.new_length = 7;
-  given.head_dim = expected.head_dim = 16;
-  given.value_dim = expected.value_dim = 24;
-  set(given.layout, VKATTN_LAYOUT_PACKED_QKV, expected.layout, Layout::kPackedQkv);
-  const std::array<vkattn_tensor_desc vkattn_append_desc::*, 6> tensors{
-      &vkattn_append_desc::query,        &vkattn_append_desc::key,       &vkattn_append_desc::value,
-      &vkattn_append_desc::query_output, &vkattn_append_desc::cache_key, &vkattn_append_desc::cache_value};
-  const std::array<TensorDesc AppendDesc::*, 6> as_cpp{&AppendDesc::query,     &AppendDesc::key,
-                                                       &AppendDesc::value,     &AppendDesc::query_output,
-                                                       &AppendDesc::cache_key, &AppendDesc::cache_value};
-  for (std::uint32_t i = 0; i < 6; ++i) {
-    given.*tensors[i] = {i, 1U << i, nullptr};
-    expected.*as_cpp[i] = {static_cast<DataType>(i), {}, 1U << i};
-  }
-  set(given.cache, {VKATTN_KEY_MAPPING_RING, 5, 0, 0, 0}, expected.cache, {KeyMapping::kRing, 5});
-  given.cache_length = expected.cache_length = 29;
-  set(given.has_positions, 1, expected.has_positions, true);
-  given.position = expected.position = 31;
-  set(given.new_lengths, VKATTN_LENGTHS_PER_ENTRY, expected.new_lengths, Lengths::kPerEntry);
-  given.total_new_length = expected.total_new_length = 37;
-  set(given.writes_kv_lengths, 1, expected.writes_kv_lengths, true);
-  expected.rotary = set_rotary(given, VKATTN_ROTARY_STYLE_HALF_SPLIT, RotaryStyle::kHalfSplit);
-  EXPECT_TRUE(must(c::append_desc(&given)) == expected);
-}
-
-TEST(CInterface, EveryFieldOfGradientsArrives) {
-  const vkattn_strides strides{1, 2, 3, 4};
-  const Strides as_cpp{1, 2, 3, 4};
-  const vkattn_tensor_desc output{VKATTN_DATA_TYPE_FLOAT16, 2, nullptr};
-  const vkattn_tensor_desc query{VKATTN_DATA_TYPE_BFLOAT16, 4, &strides};
-  const vkattn_tensor_desc key{VKATTN_DATA_TYPE_FLOAT32, 8, nullptr};
-  const vkattn_tensor_desc value{VKATTN_DATA_TYPE_FLOAT16, 16, &strides};
-  const vkattn_tensor_desc mask{VKATTN_DATA_TYPE_FLOAT16, 32, nullptr};
-  auto attention = initial(vkattn_attention_desc_init);
-  attention.head_dim = 16;
-  auto given = initial(vkattn_backward_desc_init);
-  given.attention = &attention;
-  given.has_grad_query = given.has_grad_key = given.has_grad_value = 0;
-  given.has_grad_mask = given.has_grad_alibi_slopes = given.has_grad_sinks = 1;
-  given.grad_output = &output;
-  given.grad_query = &query;
-  given.grad_key = &key;
-  given.grad_value = &value;
-  given.grad_mask = &mask;
-  BackwardDesc expected;
-  expected.attention.head_dim = 16;
-  expected.has_grad_query = expected.has_grad_key = expected.has_grad_value = false;
-  expected.has_grad_mask = expected.has_grad_alibi_slopes = expected.has_grad_sinks = true;
-  expected.grad_output = TensorDesc{DataType::kFloat16, {}, 2};
-  expected.grad_query = TensorDesc{DataType::kBfloat16, as_cpp, 4};
-  expected.grad_key = TensorDesc{DataType::kFloat32, {}, 8};
-  expected.grad_value = TensorDesc{DataType::kFloat16, as_cpp, 16};
-  expected.grad_mask = TensorDesc{DataType::kFloat16, {}, 32};
-  EXPECT_TRUE(must(c::backward_desc(&given)) == expected);
-  const vkattn_tensor_desc wrong{9, 0, nullptr};
-  given.grad_key = &wrong;
-  EXPECT_EQ(message_of(c::backward_desc(&given)), "grad_key.type is 9; the largest there is is 5");
-}
-
-TEST(CInterface, EveryFieldOfAProductArrives) {
-  const vkattn_matrix_strides strides{5, 6, 7};
-  auto given = initial(vkattn_matmul_desc_init);
-  MatmulDesc expected;
-  given.batch = expected.batch = 2;
-  given.rows = expected.rows = 3;
-  given.columns = expected.columns = 4;
-  given.inner = expected.inner = 5;
-  set(given.a, {VKATTN_DATA_TYPE_FLOAT16, 2, &strides}, expected.a,
-      {DataType::kFloat16, MatrixStrides{5, 6, 7}, 2});
-  set(given.b, {VKATTN_DATA_TYPE_Q8_0, 4, nullptr}, expected.b, {DataType::kQ8_0, {}, 4});
-  set(given.output, {VKATTN_DATA_TYPE_BFLOAT16, 8, nullptr}, expected.output, {DataType::kBfloat16, {}, 8});
-  set(given.has_bias, given.accumulates = given.a_is_ones = 1, expected.has_bias,
-      expected.accumulates = expected.a_is_ones = true);
-  set(given.bias_type, VKATTN_DATA_TYPE_FLOAT16, expected.bias_type, DataType::kFloat16);
-  EXPECT_TRUE(must(c::matmul_desc(&given)) == expected);
-  given.b.type = 77;
-  EXPECT_EQ(message_of(c::matmul_desc(&given)), "b.type is 77; the largest there is is 5");
-}
-
-TEST(CInterface, EveryFieldOfALayerArrives) {
-  const vkattn_data_type parameters = VKATTN_DATA_TYPE_BFLOAT16, gradients = VKATTN_DATA_TYPE_FLOAT32,
-                         weights = VKATTN_DATA_TYPE_Q4_0;
-  auto attention = initial(vkattn_attention_desc_init);
-  attention.causal = 1;
-  auto given = initial(vkattn_multi_head_attention_desc_init);
-  MultiHeadAttentionDesc expected;
-  given.attention = &attention;
-  expected.attention.causal = true;
-  given.d_model = expected.d_model = 32;
-  given.key_input_dim = expected.key_input_dim = 24;
-  given.value_input_dim = expected.value_input_dim = 20;
-  set(given.inputs, VKATTN_LAYER_INPUTS_SEPARATE, expected.inputs, LayerInputs::kSeparate);
-  set(given.packed_weights, given.has_input_bias = given.has_output_bias = 0, expected.packed_weights,
-      expected.has_input_bias = expected.has_output_bias = false);
-  set(given.type, VKATTN_DATA_TYPE_FLOAT16, expected.type, DataType::kFloat16);
-  given.alignment_bytes = expected.alignment_bytes = 4;
-  set(given.parameter_type, &parameters, expected.parameter_type, DataType::kBfloat16);
-  set(given.weight_type, &weights, expected.weight_type, DataType::kQ4_0);
-  expected.rotary = set_rotary(given, VKATTN_ROTARY_STYLE_INTERLEAVED, RotaryStyle::kInterleaved);
-  set(given.has_cache, given.has_averaged_weights = given.adds_to_output = given.saves_for_gradients = 1,
-      expected.has_cache, expected.has_averaged_weights = expected.adds_to_output = true);
-  expected.saves_for_gradients = true;
-  EXPECT_TRUE(must(c::multi_head_attention_desc(&given)) == expected);
-
-  auto backward = initial(vkattn_multi_head_attention_backward_desc_init);
-  EXPECT_EQ(message_of(c::multi_head_attention_backward_desc(&backward)),
+// Of several mistakes the first in the order of the table, and a dead handle before all numbers.
+TEST(CInterface, TheFirstMistakeOfAProblemIsNamed) {
+  InitialProblems all;
+  all.layer.rotary_style = all.layer.inputs = 9;
+  EXPECT_EQ(message_of(c::multi_head_attention_desc(&all.layer)), "inputs is 9; the largest there is is 2");
+  all.attention.weights = all.attention.value.type = 9;
+  EXPECT_EQ(message_of(c::multi_head_attention_backward_desc(&all.layer_backward)),
+            "value.type is 9; the largest there is is 5");
+  all.attention.score_function = reinterpret_cast<vkattn_score_function*>(&all);
+  EXPECT_EQ(message_of(c::backward_desc(&all.backward)), c::not_alive("score_function").message);
+  all.backward.attention = nullptr;
+  EXPECT_EQ(message_of(c::backward_desc(&all.backward)), "vkattn_attention_desc is null");
+  all.layer_backward.forward = nullptr;
+  EXPECT_EQ(message_of(c::multi_head_attention_backward_desc(&all.layer_backward)),
             "vkattn_multi_head_attention_desc is null");
-  MultiHeadAttentionBackwardDesc as_cpp;
-  backward.forward = &given;
-  as_cpp.forward = expected;
-  backward.has_grad_query = backward.has_grad_key = backward.has_grad_value = 0;
-  as_cpp.has_grad_query = as_cpp.has_grad_key = as_cpp.has_grad_value = false;
-  backward.has_grad_parameters = 0;
-  as_cpp.has_grad_parameters = false;
-  backward.adds_to_inputs = backward.adds_to_parameters = 1;
-  as_cpp.adds_to_inputs = as_cpp.adds_to_parameters = true;
-  backward.grad_parameter_type = &gradients;
-  as_cpp.grad_parameter_type = DataType::kFloat32;
-  backward.has_grad_mask = backward.has_grad_alibi_slopes = backward.has_grad_sinks = 1;
-  as_cpp.has_grad_mask = as_cpp.has_grad_alibi_slopes = as_cpp.has_grad_sinks = true;
-  const vkattn_strides strides{0, 25, 5, 1};
-  const vkattn_tensor_desc mask{VKATTN_DATA_TYPE_FLOAT16, 0, &strides};
-  backward.grad_mask = &mask;
-  as_cpp.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 25, 5, 1}, 0};
-  EXPECT_TRUE(must(c::multi_head_attention_backward_desc(&backward)) == as_cpp);
+}
+
+// window_left is window.left; a mask is its type.
+TEST(CInterface, FieldsAreCalledAsInCpp) {
+#define VKATTN_VALUE(STRUCTURE, DESC)
+#define VKATTN_DESC(STRUCTURE, DESC)
+#define VKATTN_FIELD_AS(MEMBER, PATH) {#MEMBER, #PATH},
+#define VKATTN_END
+  const std::pair<std::string, std::string> rows[] = {
+#include "common/fields.def"
+  };
+  for (const auto& [member, path] : rows) {
+    std::string name = path;
+    std::replace(name.begin(), name.end(), '.', '_');
+    EXPECT_TRUE(member == name || member + "_type" == name) << member << " and " << path;
+  }
 }
 
 TEST(CInterface, EachKindOfPlanTakesItsOptions) {

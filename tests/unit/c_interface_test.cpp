@@ -55,7 +55,8 @@ std::string interface_text(const std::string& folder) {
   for (std::sregex_iterator i(all.begin(), all.end(), part), end; i != end; ++i) {
     text += file_text((folder + "/" + (*i)[1].str()).c_str());
   }
-  return text;
+  const std::regex init(R"(VKATTN_INIT_FUNCTIONS\((vkattn_\w+)\))");
+  return std::regex_replace(text, init, "VKATTN_API void $1_init_sized();");
 }
 
 // Each enumerator with its number, and each member of a structure in its order.
@@ -212,22 +213,17 @@ struct SizedStructure {
   {                                                                                                          \
 #NAME, sizeof(NAME), [](std::size_t bytes) { expect_size_works(bytes, NAME##_init_sized, NAME##_init); } \
   }
-constexpr std::array<SizedStructure, 14> kSizedStructures{{
-    VKATTN_SIZED(vkattn_physical_device),
-    VKATTN_SIZED(vkattn_device_desc),
-    VKATTN_SIZED(vkattn_attention_desc),
-    VKATTN_SIZED(vkattn_append_desc),
-    VKATTN_SIZED(vkattn_merge_desc),
-    VKATTN_SIZED(vkattn_backward_desc),
-    VKATTN_SIZED(vkattn_matmul_desc),
-    VKATTN_SIZED(vkattn_multi_head_attention_desc),
-    VKATTN_SIZED(vkattn_multi_head_attention_backward_desc),
-    VKATTN_SIZED(vkattn_plan_options),
-    VKATTN_SIZED(vkattn_requirements),
-    VKATTN_SIZED(vkattn_execution),
-    VKATTN_SIZED(vkattn_record_options),
+#define VKATTN_VALUE(STRUCTURE, DESC)
+#define VKATTN_DESC(STRUCTURE, DESC) VKATTN_SIZED(vkattn_##STRUCTURE),
+#define VKATTN_FIELD_AS(MEMBER, PATH)
+#define VKATTN_END
+constexpr SizedStructure kSizedStructures[] = {
+    VKATTN_SIZED(vkattn_physical_device),     VKATTN_SIZED(vkattn_device_desc),
+    VKATTN_SIZED(vkattn_plan_options),        VKATTN_SIZED(vkattn_requirements),
+    VKATTN_SIZED(vkattn_execution),           VKATTN_SIZED(vkattn_record_options),
     VKATTN_SIZED(vkattn_score_function_desc),
-}};
+#include "common/fields.def"
+};
 #undef VKATTN_SIZED
 
 // A size that was once given out is added to the end of the list when the structure grows, and works for
@@ -241,9 +237,9 @@ TEST(CInterface, EarlierSizesGoOnWorking) {
   for (std::string name; lines >> name; ++count) {
     std::size_t bytes = 0;
     lines >> bytes;
-    const auto* const structure = std::find_if(kSizedStructures.begin(), kSizedStructures.end(),
-                                               [&](const SizedStructure& each) { return each.name == name; });
-    ASSERT_NE(structure, kSizedStructures.end()) << name;
+    const auto* const structure =
+        std::ranges::find_if(kSizedStructures, [&](const SizedStructure& each) { return each.name == name; });
+    ASSERT_NE(structure, std::end(kSizedStructures)) << name;
     SCOPED_TRACE(name + " " + std::to_string(bytes));
     EXPECT_LT(bytes, structure->size) << "it is that of today";
     structure->expect(bytes);

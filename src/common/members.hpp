@@ -1,0 +1,40 @@
+// How many members a structure has, for tables that must name each of them.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string_view>
+
+namespace vkattn::detail {
+
+/// Stands for a value of any type, where nothing is evaluated.
+struct AnyMember {
+  template <class T>
+  operator T&() const&;
+  template <class T>
+  operator T&() const&&;
+};
+
+/// Members of an aggregate without arrays: as many as braces take.
+template <class Aggregate, class... Members>
+consteval std::size_t member_count() {
+  if constexpr (requires { Aggregate{Members{}..., AnyMember{}}; }) {
+    return member_count<Aggregate, Members..., AnyMember>();
+  } else {
+    return sizeof...(Members);
+  }
+}
+
+/// Members that paths such as "window.left" begin with; those of one member stand one after the other.
+consteval std::size_t members_named(std::initializer_list<std::string_view> paths) {
+  std::size_t count = 0;
+  std::string_view last;
+  for (const std::string_view path : paths) {
+    const std::string_view member = path.substr(0, path.find('.'));
+    if (member != last) ++count;
+    last = member;
+  }
+  return count;
+}
+
+}  // namespace vkattn::detail
