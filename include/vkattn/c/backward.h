@@ -31,12 +31,7 @@ typedef struct vkattn_backward_desc {
   /** float32 or float16 over (batch, query head, query, key), summed along dimensions with stride 0; null: as the mask */
   const vkattn_tensor_desc* grad_mask;
 } vkattn_backward_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_backward_desc_init_sized(vkattn_backward_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_backward_desc_init(vkattn_backward_desc* desc) {
-  vkattn_backward_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_backward_desc)
 
 /** Plans the gradients of attention, as vkattn_plan_create_attention. An execution has the tensors of the forward pass,
     OUTPUT and LSE as it has written them, its dropout_seed and dropout_offset, and the gradients; what is written

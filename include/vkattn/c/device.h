@@ -23,12 +23,7 @@ typedef struct vkattn_physical_device {
   /** extensions to do without, with what later versions of Vulkan took over of them, and features by name */
   const char* const* disabled_extensions;
 } vkattn_physical_device;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_physical_device_init_sized(vkattn_physical_device* device, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_physical_device_init(vkattn_physical_device* device) {
-  vkattn_physical_device_init_sized(device, sizeof(*device));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_physical_device)
 
 /** A feature, or an extension without one, that the library gains from. The texts live as long as the library. */
 typedef struct vkattn_wanted_feature {
@@ -103,12 +98,7 @@ typedef struct vkattn_device_desc {
   VkDeviceSize parameter_size;                           /**< bytes from there on */
   void* parameter_data;                                  /**< where byte parameter_offset is mapped */
 } vkattn_device_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_device_desc_init_sized(vkattn_device_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_device_desc_init(vkattn_device_desc* desc) {
-  vkattn_device_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_device_desc)
 
 /** Borrows a VkDevice, which must outlive the handle and everything made with it. */
 VKATTN_API vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device** device,

@@ -46,12 +46,7 @@ typedef struct vkattn_matmul_desc {
   uint32_t accumulates;       /**< 1: what output holds is added too */
   uint32_t a_is_ones;         /**< 1: a is all ones and has no tensor, so that the columns of b are summed */
 } vkattn_matmul_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_matmul_desc_init_sized(vkattn_matmul_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_matmul_desc_init(vkattn_matmul_desc* desc) {
-  vkattn_matmul_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_matmul_desc)
 
 /** Plans a matrix multiplication, as vkattn_plan_create_attention. The output overlaps no other tensor. */
 VKATTN_API vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const vkattn_matmul_desc* desc,

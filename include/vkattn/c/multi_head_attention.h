@@ -57,12 +57,7 @@ typedef struct vkattn_multi_head_attention_desc {
   uint32_t saves_for_gradients;           /**< 1: VKATTN_TENSOR_SAVED is written for the backward pass */
   const vkattn_data_type* weight_type;    /**< of weights alone, also q8_0 or q4_0 without gradients; null: parameter_type */
 } vkattn_multi_head_attention_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_multi_head_attention_desc_init_sized(vkattn_multi_head_attention_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_multi_head_attention_desc_init(vkattn_multi_head_attention_desc* desc) {
-  vkattn_multi_head_attention_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_multi_head_attention_desc)
 
 /** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. Options that both passes
     of a layer take may be the same for both. kernel, tile, kv_splits, strict_nonfinite, arithmetic_type, refusals and
@@ -94,13 +89,7 @@ typedef struct vkattn_multi_head_attention_backward_desc {
   /** over (batch, head, query, key), summed along a dimension with stride 0; float32 or float16; null: as the mask */
   const vkattn_tensor_desc* grad_mask;
 } vkattn_multi_head_attention_backward_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_multi_head_attention_backward_desc_init_sized(vkattn_multi_head_attention_backward_desc* desc,
-                                                                     size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_multi_head_attention_backward_desc_init(vkattn_multi_head_attention_backward_desc* desc) {
-  vkattn_multi_head_attention_backward_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_multi_head_attention_backward_desc)
 
 /** Plans a layer's gradients, likewise. An execution has the tensors of the forward pass, with VKATTN_TENSOR_SAVED as it
     has written it and without its outputs, and the gradients; what is written overlaps nothing. matmul_kernel and

@@ -97,12 +97,7 @@ typedef struct vkattn_plan_options {
   vkattn_data_type arithmetic_type;
   uint32_t reserved; /**< 0 */
 } vkattn_plan_options;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_plan_options_init(vkattn_plan_options* options) {
-  vkattn_plan_options_init_sized(options, sizeof(*options));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_plan_options)
 
 /** Plans attention, and compiles the plan unless that is deferred. `options` may be null. `plan` is null after an
     error: of a rule of the descriptor or an option, a limit of the device with both numbers, no kernel that accepts with
@@ -160,12 +155,7 @@ typedef struct vkattn_requirements {
       push_constant_bytes;            /**< of the compute stage, from 0 on: changed by recording */
   uint32_t parameter_bytes;           /**< of host-visible memory that bindings take: vkattn_device_desc.parameter_buffer */
 } vkattn_requirements;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_requirements_init_sized(vkattn_requirements* requirements, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_requirements_init(vkattn_requirements* requirements) {
-  vkattn_requirements_init_sized(requirements, sizeof(*requirements));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_requirements)
 /** Fills `requirements`, for which its init function was called. */
 VKATTN_API vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requirements* requirements,
                                                       vkattn_error* error);

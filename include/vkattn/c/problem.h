@@ -162,12 +162,7 @@ typedef struct vkattn_attention_desc {
   const vkattn_strides* weights_strides; /**< null: (batch, head, query, key) without padding */
   vkattn_score_function* score_function; /**< null: none. Plans keep a reference */
 } vkattn_attention_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_attention_desc_init_sized(vkattn_attention_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_attention_desc_init(vkattn_attention_desc* desc) {
-  vkattn_attention_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_attention_desc)
 
 /** New rows of K and V and where they go: AppendDesc of vkattn/cache.hpp. */
 typedef struct vkattn_append_desc {
@@ -202,12 +197,7 @@ typedef struct vkattn_append_desc {
   uint32_t rotary_inverse;          /**< 1: turned back, which gradients of turned rows take */
   uint32_t reserved; /**< 0 */
 } vkattn_append_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_append_desc_init_sized(vkattn_append_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_append_desc_init(vkattn_append_desc* desc) {
-  vkattn_append_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_append_desc)
 
 /** Results over parts of the keys and how they are merged: MergeDesc of vkattn/merge.hpp. */
 typedef struct vkattn_merge_desc {
@@ -221,12 +211,7 @@ typedef struct vkattn_merge_desc {
   uint32_t has_lse;           /**< 1, as at first: the merged lse is written too */
   uint32_t reserved; /**< 0 */
 } vkattn_merge_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_merge_desc_init_sized(vkattn_merge_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_merge_desc_init(vkattn_merge_desc* desc) {
-  vkattn_merge_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_merge_desc)
 
 #ifdef __cplusplus
 }

@@ -104,12 +104,7 @@ typedef struct vkattn_execution {
   /** each from a multiple of minStorageBufferOffsetAlignment on, of a size that is a multiple of 4 */
   const vkattn_binding* score_buffers;
 } vkattn_execution;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_execution_init_sized(vkattn_execution* execution, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_execution_init(vkattn_execution* execution) {
-  vkattn_execution_init_sized(execution, sizeof(*execution));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_execution)
 
 /** Descriptor sets and parameters for one execution, used as often as wanted, by one thread at a time. */
 typedef struct vkattn_bindings vkattn_bindings;
@@ -135,12 +130,7 @@ typedef struct vkattn_record_options {
   uint32_t wait_for_earlier; /**< begin with a barrier after all compute and transfers recorded before */
   uint32_t reserved; /**< 0 */
 } vkattn_record_options;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_record_options_init_sized(vkattn_record_options* options, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_record_options_init(vkattn_record_options* options) {
-  vkattn_record_options_init_sized(options, sizeof(*options));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_record_options)
 
 /** Records the work outside of a render pass. No allocation, no wait, no lock. `options` may be null. */
 VKATTN_API vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,

@@ -33,6 +33,14 @@ extern "C" {
 #define VKATTN_VERSION_PATCH 0
 /** @} */
 
+/** Declares the two init functions of a structure. vkattn_x_init(&x) gives every member its default, and struct_size the size
+    that this header gives the structure; vkattn_x_init_sized(&x, bytes) does it with a size of the caller's. */
+#define VKATTN_INIT_FUNCTIONS(STRUCTURE)                                      \
+  VKATTN_API void STRUCTURE##_init_sized(STRUCTURE* structure, size_t bytes); \
+  static inline void STRUCTURE##_init(STRUCTURE* structure) {                 \
+    STRUCTURE##_init_sized(structure, sizeof(*structure));                    \
+  }
+
 /** How a call ended: VKATTN_SUCCESS, or a number below 0 for the kind of failure. */
 typedef int32_t vkattn_result;
 enum {
@@ -54,12 +62,7 @@ typedef struct vkattn_error {
   int32_t vk_result;    /**< a VkResult; 0: none failed */
   char message[1024];   /**< one sentence, cut off where it is longer; empty where nothing failed */
 } vkattn_error;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_error_init_sized(vkattn_error* error, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_error_init(vkattn_error* error) {
-  vkattn_error_init_sized(error, sizeof(*error));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_error)
 
 /** Version of the library: major << 22 | minor << 12 | patch. */
 VKATTN_API uint32_t vkattn_version(void);

@@ -33,12 +33,7 @@ typedef struct vkattn_score_function_desc {
   uint32_t buffer_count;              /**< at most 4 */
   uint32_t reserved; /**< 0 */
 } vkattn_score_function_desc;
-/** Sets struct_size, and every other member to its default. */
-VKATTN_API void vkattn_score_function_desc_init_sized(vkattn_score_function_desc* desc, size_t bytes);
-/** Sets the defaults, with the size that this header gives the structure. */
-static inline void vkattn_score_function_desc_init(vkattn_score_function_desc* desc) {
-  vkattn_score_function_desc_init_sized(desc, sizeof(*desc));
-}
+VKATTN_INIT_FUNCTIONS(vkattn_score_function_desc)
 
 /** Compiles GLSL: in the component score_functions, which brings a compiler, and not in the shared library. */
 VKATTN_COMPONENT_API vkattn_result vkattn_score_function_compile(const vkattn_score_function_desc* desc,
