@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "c/convert.hpp"
+#include "c/fields.hpp"
 #include "c/handles.hpp"
 #include "c/tensors.hpp"
 #include "gpu/any_kernel.hpp"
@@ -250,31 +251,17 @@ class CInterfaceTest : public GpuTest {
   /// Problem strings as structures, which point at the strides of `desc`.
   static vkattn_attention_desc desc_of(AttentionDesc&& desc) = delete;
   static vkattn_attention_desc desc_of(const AttentionDesc& desc) {
-    vkattn_attention_desc c = initial(vkattn_attention_desc_init);
-    c.batch = desc.batch;
-    c.query_heads = desc.query_heads;
-    c.kv_heads = desc.kv_heads;
-    c.query_length = desc.query_length;
-    c.kv_length = desc.kv_length;
-    c.head_dim = desc.head_dim;
-    c.value_dim = desc.value_dim;
-    c.layout = static_cast<vkattn_layout>(desc.layout);
-    const auto tensor = [](const TensorDesc& t) {
-      return vkattn_tensor_desc{static_cast<vkattn_data_type>(t.type), t.alignment_bytes,
-                                t.strides ? reinterpret_cast<const vkattn_strides*>(&*t.strides) : nullptr};
-    };
+    vkattn_attention_desc made = initial(vkattn_attention_desc_init);
+    c::write_fields(desc, made);
     static_assert(sizeof(Strides) == sizeof(vkattn_strides));
-    c.query = tensor(desc.query);
-    c.key = tensor(desc.key);
-    c.value = tensor(desc.value);
-    c.output = tensor(desc.output);
-    c.causal = desc.causal ? 1 : 0;
-    c.softcap = desc.softcap;
-    c.has_lse = desc.has_lse ? 1 : 0;
-    c.kv_lengths = static_cast<vkattn_lengths>(desc.kv_lengths);
-    c.window_left = desc.window.left;
-    c.window_right = desc.window.right;
-    return c;
+    const auto strides = [](const TensorDesc& of) {
+      return of.strides ? reinterpret_cast<const vkattn_strides*>(&*of.strides) : nullptr;
+    };
+    made.query.strides = strides(desc.query);
+    made.key.strides = strides(desc.key);
+    made.value.strides = strides(desc.value);
+    made.output.strides = strides(desc.output);
+    return made;
   }
 
   /// Four heads of self-attention over rows of 32, with slopes of ALiBi from a buffer.
