@@ -2,7 +2,11 @@
 #include "fuzz/call_arguments.hpp"
 
 #include <cmath>
+#include <optional>
+#include <type_traits>
 
+#include "c/enumerators.hpp"
+#include "c/fields.hpp"
 #include "support/initial.hpp"
 
 namespace vkattn::fuzz {
@@ -12,6 +16,68 @@ using tests::initial;
 namespace {
 
 constexpr vkattn_tensor kLastTensor = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS;
+
+/// Draws the fields of a problem, each as the types of its members say: in some problems every second one, in
+/// others few, so that the rest is not refused. What is not drawn stays as it is, as do other problems and
+/// score functions.
+class FieldDraws {
+ public:
+  explicit FieldDraws(CallArguments& from) : from_(from), one_in_(2U << 2U * from.choice(2)) {}
+
+  template <class Desc, class Structure>
+  void all(Structure& c) {
+    Desc cpp;
+    c::each_field(c, cpp, [&](const char*, auto& field, auto& member) { draw(field, member); });
+  }
+
+ private:
+  [[nodiscard]] bool is_drawn() { return from_.choice(one_in_ - 1) == 0; }
+
+  void draw(std::int64_t& field, std::int64_t&) {
+    if (is_drawn()) field = from_.size();
+  }
+  void draw(std::uint32_t& field, std::uint32_t&) {
+    if (is_drawn()) field = from_.rarely() ? static_cast<std::uint32_t>(from_.any()) : 1U << from_.choice(10);
+  }
+  void draw(std::uint32_t& field, bool&) {
+    if (is_drawn()) field = from_.choice(1);
+  }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void draw(std::uint32_t& field, Enum&) {
+    if (is_drawn()) field = from_.enumerator(c::last_of<Enum>());
+  }
+  template <class Number>
+  void draw(float& field, Number&) {
+    if (is_drawn()) field = from_.real();
+  }
+  void draw(double& field, double&) {
+    if (is_drawn()) field = from_.number();
+  }
+  template <class Structure, class Value>
+  requires std::is_class_v<Structure>
+  void draw(Structure& field, Value&) {
+    if (is_drawn()) all<Value>(field);
+  }
+  template <class Given, class Value>
+  void draw(const Given*& field, std::optional<Value>&) {
+    if (!is_drawn()) return;
+    Given& given = from_.kept(Given{});
+    Value value{};
+    if constexpr (std::is_class_v<Given>) {
+      c::write_fields(value, given);
+      all<Value>(given);
+    } else {
+      draw(given, value);
+    }
+    field = &given;
+  }
+  template <class Problem, class Desc>
+  void draw(Problem*& /*field*/, Desc&) {}
+
+  CallArguments& from_;
+  std::uint32_t one_in_;  ///< a field of so many is drawn
+};
 
 }  // namespace
 
@@ -67,226 +133,84 @@ float CallArguments::real() {
   return rarely() ? in_.ConsumeFloatingPoint<float>() : kNumbers[choice(7)];
 }
 
-const vkattn_strides* CallArguments::strides() {
-  if (choice(3) != 3) return nullptr;
-  strides_.push_back({size(), size(), size(), flag() ? 1 : size()});
-  return &strides_.back();
-}
-
-vkattn_tensor_desc CallArguments::tensor(std::uint32_t last_type) {
-  return {enumerator(last_type),
-          rarely() ? in_.ConsumeIntegral<std::uint32_t>()
-          : flag() ? 1U << choice(10)
-                   : 0,
-          strides()};
-}
-
-const vkattn_tensor_desc* CallArguments::tensor_or_none() {
-  if (!rarely()) return nullptr;
-  tensors_.push_back(tensor(5));
-  return &tensors_.back();
-}
-
-vkattn_matrix_desc CallArguments::matrix(std::uint32_t last_type) {
-  vkattn_matrix_desc desc{enumerator(last_type), flag() ? 1U << choice(10) : 0, nullptr};
-  if (choice(3) == 3) {
-    matrix_strides_.push_back({size(), size(), flag() ? 1 : size()});
-    desc.strides = &matrix_strides_.back();
-  }
-  return desc;
-}
-
-const vkattn_data_type* CallArguments::type_or_none() {
-  if (!flag()) return nullptr;
-  types_.push_back(enumerator(2));
-  return &types_.back();
-}
-
-vkattn_cache_layout CallArguments::cache() {
-  return {enumerator(2), size(), size(), size(), size()};
-}
-
 void CallArguments::spoil(std::uint32_t& struct_size) {
   if (rarely()) struct_size = in_.ConsumeIntegralInRange(0U, 4096U);
 }
 
+template <class Desc, class Structure>
+Structure CallArguments::drawn(Structure start) {
+  FieldDraws(*this).all<Desc>(start);
+  spoil(start.struct_size);
+  return start;
+}
+
 vkattn_attention_desc CallArguments::attention() {
   auto desc = initial(vkattn_attention_desc_init);
-  desc.batch = size_or(1);
-  desc.query_heads = size_or(2);
-  desc.kv_heads = size_or(VKATTN_UNSET);
-  desc.query_length = size();
-  desc.kv_length = size();
-  desc.head_dim = size_or(64);
-  desc.value_dim = size_or(VKATTN_UNSET);
-  desc.layout = enumerator(2);
-  if (flag()) desc.query = tensor(2);
-  if (flag()) desc.key = tensor(5);
-  if (flag()) desc.value = tensor(5);
-  if (flag()) desc.output = tensor(2);
-  if (rarely()) desc.scale = real();
-  desc.causal = choice(1);
-  if (flag()) desc.align = enumerator(2);
-  if (flag()) desc.offset = size();
-  if (flag()) desc.query_lengths = enumerator(2);
-  if (flag()) desc.kv_lengths = enumerator(2);
-  if (flag()) desc.total_query_length = size();
-  if (flag()) desc.total_kv_length = size();
-  if (flag()) desc.cache = cache();
-  if (flag()) desc.softcap = real();
-  if (flag()) desc.mask = enumerator(4);
-  desc.mask_strides = strides();
-  if (flag()) desc.window_left = size();
-  if (flag()) desc.window_right = size();
-  if (flag()) desc.alibi = enumerator(2);
-  desc.has_sinks = choice(1);
-  if (flag()) desc.dropout = real();
-  desc.has_lse = choice(1);
-  desc.lse_strides = strides();
-  if (flag()) desc.weights = enumerator(4);
-  desc.weights_strides = strides();
-  spoil(desc.struct_size);
-  return desc;
+  desc.query_heads = 2;
+  desc.query_length = 5;
+  desc.kv_length = 9;
+  desc.head_dim = 64;
+  return drawn<AttentionDesc>(desc);
 }
 
 vkattn_append_desc CallArguments::append() {
   auto desc = initial(vkattn_append_desc_init);
-  desc.batch = size_or(1);
-  desc.query_heads = size_or(0);
-  desc.kv_heads = size_or(2);
-  desc.new_length = size();
-  desc.head_dim = size_or(64);
-  desc.value_dim = size_or(VKATTN_UNSET);
-  desc.layout = enumerator(2);
-  if (flag()) desc.query = tensor(2);
-  if (flag()) desc.key = tensor(2);
-  if (flag()) desc.value = tensor(2);
-  if (flag()) desc.query_output = tensor(2);
-  if (flag()) desc.cache_key = tensor(5);
-  if (flag()) desc.cache_value = tensor(5);
-  if (flag()) desc.cache = cache();
-  desc.cache_length = size_or(512);
-  desc.has_positions = choice(1);
-  if (flag()) desc.position = size();
-  if (flag()) desc.new_lengths = enumerator(2);
-  if (flag()) desc.total_new_length = size();
-  desc.writes_kv_lengths = choice(1);
-  desc.rotary_style = enumerator(2);
-  desc.rotary_dims = size_or(64);
-  if (rarely()) desc.rotary_base = number();
-  if (rarely()) desc.rotary_position_scale = number();
-  desc.rotary_has_frequencies = choice(1);
-  if (rarely()) desc.rotary_magnitude = real();
-  desc.rotary_inverse = choice(1);
-  spoil(desc.struct_size);
-  return desc;
+  desc.kv_heads = 2;
+  desc.new_length = 3;
+  desc.head_dim = desc.rotary_dims = 64;
+  desc.cache_length = 512;
+  return drawn<AppendDesc>(desc);
 }
 
 vkattn_merge_desc CallArguments::merge() {
   auto desc = initial(vkattn_merge_desc_init);
-  desc.rows = size();
-  desc.value_dim = size_or(64);
-  desc.parts = size_or(2);
-  desc.part_type = enumerator(2);
-  desc.output_type = enumerator(2);
-  desc.has_lse = choice(1);
-  spoil(desc.struct_size);
-  return desc;
+  desc.rows = 5;
+  desc.value_dim = 64;
+  return drawn<MergeDesc>(desc);
 }
 
 vkattn_matmul_desc CallArguments::matmul() {
   auto desc = initial(vkattn_matmul_desc_init);
-  desc.batch = size_or(1);
-  desc.rows = size();
-  desc.columns = size();
-  desc.inner = size();
-  if (flag()) desc.a = matrix(2);
-  if (flag()) desc.b = matrix(4);
-  if (flag()) desc.output = matrix(2);
-  desc.has_bias = choice(1);
-  desc.bias_type = enumerator(2);
-  desc.accumulates = choice(1);
-  desc.a_is_ones = rarely() ? 1 : 0;
-  spoil(desc.struct_size);
-  return desc;
+  desc.rows = desc.columns = 7;
+  desc.inner = 64;
+  return drawn<MatmulDesc>(desc);
 }
 
 vkattn_backward_desc CallArguments::backward() {
-  attentions_.push_back(attention());
-  attentions_.back().has_lse = rarely() ? 0 : 1;
+  vkattn_attention_desc& forward = kept(attention());
+  forward.has_lse = rarely() ? 0 : 1;
   auto desc = initial(vkattn_backward_desc_init);
-  desc.attention = rarely() ? nullptr : &attentions_.back();
-  for (std::uint32_t* const each :
-       {&desc.has_grad_query, &desc.has_grad_key, &desc.has_grad_value, &desc.has_grad_mask})
-    *each = choice(1);
-  desc.has_grad_alibi_slopes = rarely() ? 1 : 0;
-  desc.has_grad_sinks = rarely() ? 1 : 0;
-  for (auto* const each :
-       {&desc.grad_output, &desc.grad_query, &desc.grad_key, &desc.grad_value, &desc.grad_mask})
-    *each = tensor_or_none();
-  spoil(desc.struct_size);
-  return desc;
+  desc.attention = rarely() ? nullptr : &forward;
+  return drawn<BackwardDesc>(desc);
 }
 
-// Of what its attention has of its own only little, as most of that is refused in a layer.
+// Of what is the layer's own, its attention has only now and then something.
 vkattn_multi_head_attention_desc CallArguments::layer() {
-  auto heads = initial(vkattn_attention_desc_init);
-  heads.batch = size_or(1);
-  heads.query_heads = size_or(2);
-  heads.kv_heads = size_or(VKATTN_UNSET);
-  heads.query_length = size();
-  if (flag()) heads.kv_length = size();
-  if (flag()) heads.head_dim = size();
-  heads.causal = choice(1);
-  if (flag()) heads.align = enumerator(2);
-  if (flag()) heads.query_lengths = enumerator(2);
-  if (flag()) heads.kv_lengths = enumerator(2);
-  if (flag()) heads.total_query_length = size();
-  if (flag()) heads.cache = cache();
-  if (flag()) heads.mask = enumerator(4);
-  if (flag()) heads.alibi = enumerator(2);
-  heads.has_sinks = choice(1);
-  if (flag()) heads.weights = enumerator(4);
-  attentions_.push_back(rarely() ? attention() : heads);
+  const auto none = initial(vkattn_attention_desc_init);
+  vkattn_attention_desc& heads = kept(attention());
+  if (!rarely()) {
+    heads.query = heads.output = none.query;
+    heads.has_lse = none.has_lse;
+    heads.lse_strides = nullptr;
+    if (heads.cache.mapping == VKATTN_KEY_MAPPING_CONTIGUOUS) {
+      heads.layout = none.layout;
+      heads.key = heads.value = none.key;
+    }
+  }
+  if (flag()) heads.head_dim = heads.kv_length = VKATTN_UNSET;
   auto desc = initial(vkattn_multi_head_attention_desc_init);
-  desc.attention = rarely() ? nullptr : &attentions_.back();
-  desc.d_model = size_or(64);
-  desc.key_input_dim = size_or(VKATTN_UNSET);
-  desc.value_input_dim = size_or(VKATTN_UNSET);
-  desc.inputs = enumerator(2);
-  desc.packed_weights = choice(1);
-  desc.has_input_bias = choice(1);
-  desc.has_output_bias = choice(1);
-  if (flag()) desc.type = enumerator(2);
-  if (flag()) desc.alignment_bytes = 1U << choice(6);
-  desc.parameter_type = type_or_none();
-  desc.weight_type = type_or_none();
-  if (rarely()) desc.rotary_style = enumerator(2);
-  desc.rotary_dims = size_or(8);
-  desc.rotary_has_frequencies = choice(1);
-  desc.rotary_inverse = choice(1);
-  desc.has_cache = rarely() ? 1 : 0;
-  desc.has_averaged_weights = choice(1);
-  desc.adds_to_output = choice(1);
-  desc.saves_for_gradients = choice(1);
-  spoil(desc.struct_size);
-  return desc;
+  desc.attention = rarely() ? nullptr : &heads;
+  desc.d_model = 64;
+  desc.rotary_dims = 8;
+  return drawn<MultiHeadAttentionDesc>(desc);
 }
 
 vkattn_multi_head_attention_backward_desc CallArguments::layer_backward() {
-  layers_.push_back(layer());
-  layers_.back().saves_for_gradients = rarely() ? 0 : 1;
+  vkattn_multi_head_attention_desc& forward = kept(layer());
+  forward.saves_for_gradients = rarely() ? 0 : 1;
   auto desc = initial(vkattn_multi_head_attention_backward_desc_init);
-  desc.forward = rarely() ? nullptr : &layers_.back();
-  for (std::uint32_t* const each :
-       {&desc.has_grad_query, &desc.has_grad_key, &desc.has_grad_value, &desc.has_grad_parameters,
-        &desc.has_grad_mask, &desc.has_grad_alibi_slopes, &desc.has_grad_sinks, &desc.adds_to_inputs,
-        &desc.adds_to_parameters})
-    *each = choice(1);
-  desc.grad_parameter_type = type_or_none();
-  desc.grad_mask = tensor_or_none();
-  spoil(desc.struct_size);
-  return desc;
+  desc.forward = rarely() ? nullptr : &forward;
+  return drawn<MultiHeadAttentionBackwardDesc>(desc);
 }
 
 vkattn_parameter CallArguments::parameter() {
@@ -338,9 +262,9 @@ vkattn_plan_options CallArguments::options(PlanKind kind) {
   if (rarely()) options.backward_refusal_count = options.refusal_count;
   if (rarely()) {
     const auto part = [&] { return rarely() ? static_cast<std::uint32_t>(any()) : 1U << choice(9); };
-    tiles_.push_back({part(), part(), part(), part(), part(), part()});
-    if (kind == PlanKind::kMatmul) tiles_.back().dims = 0;
-    options.tile = &tiles_.back();
+    vkattn_tile_sizes& tile = kept(vkattn_tile_sizes{part(), part(), part(), part(), part(), part()});
+    if (kind == PlanKind::kMatmul) tile.dims = 0;
+    options.tile = &tile;
   }
   if (rarely()) options.matmul_kernel = kKernels[choice(6)];
   if (rarely()) options.backward_kernel = kKernels[choice(6)];

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +44,18 @@ class CallArguments {
     return in_.ConsumeBytes<std::byte>(in_.ConsumeIntegralInRange<std::size_t>(0, most));
   }
 
+  [[nodiscard]] std::int64_t size();
+  [[nodiscard]] std::int64_t size_or(std::int64_t kept) { return flag() ? size() : kept; }
+  [[nodiscard]] std::uint32_t enumerator(std::uint32_t last);
+  [[nodiscard]] float real();
+  /// In a place of its own, to be pointed at until the end.
+  template <class T>
+  [[nodiscard]] T& kept(const T& value) {
+    const auto place = std::make_shared<T>(value);
+    kept_.push_back(place);
+    return *place;
+  }
+
   [[nodiscard]] FakeSettings device();
   [[nodiscard]] vkattn_attention_desc attention();
   [[nodiscard]] vkattn_append_desc append();
@@ -66,29 +78,15 @@ class CallArguments {
   [[nodiscard]] vkattn_execution execution(const vkattn_plan* plan);
 
  private:
-  [[nodiscard]] std::int64_t size();
-  [[nodiscard]] std::int64_t size_or(std::int64_t kept) { return flag() ? size() : kept; }
-  [[nodiscard]] std::uint32_t enumerator(std::uint32_t last);
-  [[nodiscard]] float real();
-  [[nodiscard]] const vkattn_strides* strides();
-  [[nodiscard]] vkattn_tensor_desc tensor(std::uint32_t last_type);
-  [[nodiscard]] const vkattn_tensor_desc* tensor_or_none();
-  [[nodiscard]] vkattn_matrix_desc matrix(std::uint32_t last_type);
-  [[nodiscard]] const vkattn_data_type* type_or_none();
-  [[nodiscard]] vkattn_cache_layout cache();
+  template <class Desc, class Structure>
+  [[nodiscard]] Structure drawn(Structure start);
   [[nodiscard]] vkattn_binding binding(vkattn_tensor tensor, std::uint64_t range, std::uint64_t offset);
   static void keep_used(vkattn_plan_options& options, PlanKind kind);
   /// Another size than the init function's, as of another version, or whatever was never initialized.
   void spoil(std::uint32_t& struct_size);
 
   FuzzedDataProvider in_;
-  std::deque<vkattn_strides> strides_;
-  std::deque<vkattn_matrix_strides> matrix_strides_;
-  std::deque<vkattn_tensor_desc> tensors_;
-  std::deque<vkattn_data_type> types_;
-  std::deque<vkattn_attention_desc> attentions_;
-  std::deque<vkattn_multi_head_attention_desc> layers_;
-  std::deque<vkattn_tile_sizes> tiles_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::vector<vkattn_kernel_refusal> refusals_;
   std::vector<vkattn_binding> bindings_;
 };
