@@ -1,5 +1,10 @@
-// The gradients of ALiBi's slopes and of sinks from numbers of rows that a pass before has left: one workgroup a query
-// head, whose invocations take turns at its rows. The order of every sum is fixed.
+// Adds up the gradients of ALiBi's slopes and of sinks from numbers of rows that a pass before has left: a workgroup
+// computes those of one query head.
+//
+//   rows of the head:   0 -> invocation 0,   1 -> invocation 1,   ...   kWorkgroupSize -> invocation 0,   ...
+//
+// Budget: two sums in registers; 8 bytes of shared memory an invocation; each row's numbers are read once, at 4 bytes
+// each. The order of every sum is fixed.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,6 +1,20 @@
-// The keys' pass of the backward pass without barriers or shared memory: an invocation owns kKeys neighbouring keys of a
-// chunk and one KV head, and visits all rows of the query heads that share it, kRows a step. It adds up dO times the
-// probabilities and q times the gradients of the scores, which the rows' pass has left in the workspace.
+// The keys' pass of the backward pass without barriers or shared memory: an invocation computes dK and dV of kKeys
+// neighbouring keys of a chunk and one KV head, from all rows of the query heads that share it.
+//
+//                    kRows rows of a step
+//                  +------------------------------+
+//   invocation 0   | kKeys x kRows pairs: p, dS   |  x dO = dV, x Q = dK; their sums lie in memory,
+//   invocation 1   | its own keys, the same rows  |  4 dims at a time are in registers
+//   ...            +------------------------------+
+//
+// Budget. Example: 8 invocations of 4 keys x 64 rows, d dims of e = 4 bytes in Q and dO.
+//   registers      2 * kKeys * kRows factors + 2 * kRows places of rows + 4 * (kKeys + 1) sums and a row = 512 + 128 +
+//                  20; a CPU has most in its cache
+//   shared memory  none
+//   memory         each multiply-add reads e / (kKeys * kWorkgroupSize) bytes of Q and dO + 4 / kRows of sums + 4 / d
+//                  of pairs = 1/8 + 1/16 + 1/16 at 64 dims, and writes 4 / kRows of sums
+//
+// Probabilities and gradients of scores are what the rows' pass has left in the workspace.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

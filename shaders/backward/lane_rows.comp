@@ -1,6 +1,22 @@
-// The rows' pass of the backward pass without barriers or shared memory: an invocation owns kRows neighbouring query rows
-// and visits the keys of a chunk, kKeys a step, as attention_lane.comp does. It computes scores and <dO, v> again, leaves
-// probabilities and gradients of scores in the workspace, and adds up the rows' gradients and what else is summed over keys.
+// The rows' pass of the backward pass without barriers or shared memory: an invocation computes dQ of kRows
+// neighbouring query rows from the keys of a chunk, and leaves their probabilities and gradients of scores in the
+// workspace.
+//
+//                    kKeys keys of a step
+//                  +-----------------------------+
+//   invocation 0   | kRows x kKeys of Q K^T and  |  -> pairs, 8 bytes each, in the workspace
+//                  | as many of dO V^T           |  -> x K = dQ; its sums lie in memory, 4 dims at a
+//   invocation 1   | its own rows, the same keys |     time are in registers
+//   ...            +-----------------------------+
+//
+// Budget. Example: 8 invocations of 4 rows x 32 keys, d dims of e = 4 bytes in Q, K, V and dO.
+//   registers      2 * kRows * kKeys scores and products + 4 * (kRows + 1) operands, or sums and K = 256 + 20; a CPU
+//                  has most in its cache
+//   shared memory  none
+//   memory         each multiply-add reads e / (kRows * kWorkgroupSize) bytes of K and V + (2 * e + 4) / (3 * kKeys) of
+//                  Q, dO and sums = 1/8 + 1/8, and writes 4 / (3 * kKeys) of sums + 8 / (3 * d) of pairs
+//
+// It visits keys as attention_lane.comp does, and adds up what else is summed over keys.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

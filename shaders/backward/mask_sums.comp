@@ -1,6 +1,13 @@
-// The gradient of an additive mask from the gradients of scores that the rows' pass has left: an invocation owns an element,
-// and adds up the batch entries, heads and queries that it was broadcast to. Where it was broadcast to all keys too, each
-// chunk adds to the sum of those before it. The order of every sum is fixed.
+// Adds up the gradient of an additive mask from the gradients of scores that the rows' pass has left: an invocation
+// computes one element, from the batch entries, heads and queries that it was broadcast to.
+//
+//   one element   <-   batch entries x heads x rows x keys, as far as the mask is broadcast along each
+//
+// Budget: one sum in registers; no shared memory; 8 bytes are read for each pair, 4 where score gradients are kept
+// apart.
+//
+// Where the mask was broadcast to all keys too, each chunk adds to the sum of those before it. The order of every sum
+// is fixed.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

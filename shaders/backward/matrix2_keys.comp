@@ -1,5 +1,21 @@
-// The keys' pass of the matrix2 form of the backward pass: dK and dV of a block of keys of one KV head, from all rows of the
-// query heads that share it. See backward/matrix2_pairs.glsl.
+// The keys' pass of the matrix2 form of the backward pass: a workgroup computes dK and dV of a block of keys of one KV
+// head, from all rows of the query heads that share it, in matrices that the driver spreads over its invocations. See
+// backward/matrix2_pairs.glsl.
+//
+//                  kVisited rows                            kHeadBlock dims       kValueBlock dims
+//                +---------------------------+            +----------------+    +----------------+
+//   kOwned keys  | K Q^T and V dO^T -> p, dS |  dS x Q =  | dK: one matrix |    | dV: one matrix |  = p x dO
+//                | one matrix each           |            |                |    |                |
+//                +---------------------------+            +----------------+    +----------------+
+//
+// Budget. Example: 128 invocations, 64 keys x 64 rows, kOwnerColumns = 16, 64 dims in Q, K, V and dO.
+//   registers      of an invocation: (kOwned * (kHeadBlock + kValueBlock) / 2 of K and V + kOwned * (kHeadBlock +
+//                  kValueBlock) sums + 3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the
+//                  larger of the two blocks / 2 of Q or dO) / invocations = (4096 + 8192 + 12288 + 1024 + 2048) / 128 =
+//                  216
+//   shared memory  none of its own: the driver's
+//   memory         each multiply-add reads 2 / kOwned bytes of Q and dO, each of them twice, transposed and by rows =
+//                  1/32
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

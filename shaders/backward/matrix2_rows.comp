@@ -1,5 +1,19 @@
-// The rows' pass of the matrix2 form of the backward pass: dQ of a block of rows of one query head, from all keys that they
-// see. See backward/matrix2_pairs.glsl.
+// The rows' pass of the matrix2 form of the backward pass: a workgroup computes dQ of a block of rows of one query
+// head, from all keys that they see, in matrices that the driver spreads over its invocations. See
+// backward/matrix2_pairs.glsl.
+//
+//                  kVisited keys                       kHeadBlock dims
+//                +---------------------------+       +----------------+
+//   kOwned rows  | Q K^T and dO V^T -> p, dS |  x K  | dQ: one matrix |    nothing of a pair goes through memory
+//                | one matrix each           |   =   |                |
+//                +---------------------------+       +----------------+
+//
+// Budget. Example: 128 invocations, 64 rows x 32 keys, kOwnerColumns = 16, 64 dims in Q, K, V and dO.
+//   registers      of an invocation: (kOwned * (kHeadBlock + kValueBlock) / 2 of Q and dO + kOwned * kHeadBlock sums +
+//                  3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the larger of the two blocks
+//                  / 2 of K or V) / invocations = (4096 + 4096 + 6144 + 1024 + 1024) / 128 = 128
+//   shared memory  none of its own: the driver's
+//   memory         each multiply-add reads 2 / kOwned bytes of K, again as dS K is computed, and of V = 1/32
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,8 +1,27 @@
-// The keys' pass of the backward pass on matrix units: as tile_keys.comp, a workgroup owns a block of keys of a chunk and one
-// KV head, and either the gradients of the keys or those of the values. It stages blocks of the rows of all query heads that
-// share the KV head, and has as factors what the rows' pass has left of them in the workspace.
+// The keys' pass of the backward pass on matrix units: a workgroup computes dK or dV of a block of keys of a chunk and
+// one KV head, from blocks of the rows of all query heads that share it, as tile_keys.comp does.
 //
-// Of factors a thread has one key, whose neighbours are its neighbours', and four rows at a time.
+//   kSubgroups subgroups are a grid of kGridColumns columns over the sums:
+//
+//                   kVisited rows                  kSumDims dims of Q or dO, staged
+//                 +---------------------+        +-------------+-------------+
+//   kOwned keys   | factors: dS, or p,  |  x  =  | subgroup 0  | subgroup 1  |
+//                 | as operands in the  |        +-------------+-------------+
+//                 | stage               |        | subgroup 2  | subgroup 3  |
+//                 +---------------------+        +-------------+-------------+
+//                                                  dK, or dV
+//
+// Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, a grid of 2 columns, 64 keys x 32 rows, 128 dims.
+//   registers      of a lane: kRowBlocks * kSumBlocks * kM * kN / 32 sums + 4 * kQuads factors + 16 of rows on their
+//                  way to the stage = 64 + 16 + 16
+//   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 of factors, of rows + VKATTN_MATRIX_FACTOR_STAGE4
+//                  + VKATTN_BACKWARD_SUM_STAGE4 + VKATTN_BACKWARD_PART_STAGE4) bytes
+//                  = 16 * (64 * 5 + 32 * 17 + 16 + 256 + 32) = 18,688
+//   memory         each multiply-add reads 2 / kOwned bytes of Q or dO + 8 / dims of pairs = 1/32 + 1/16
+//   stages         each multiply-add reads 2 / (dims of a subgroup) + 2 / (keys of a subgroup) bytes = 1/32 + 1/16
+//
+// Probabilities (p) and gradients of scores (dS) are what the rows' pass has left in the workspace. Of factors a thread
+// has one key, whose neighbours are its neighbours', and four rows at a time.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

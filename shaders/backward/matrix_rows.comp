@@ -1,9 +1,29 @@
-// The rows' pass of the backward pass on matrix units: a workgroup owns a block of query rows, whose rows of Q and dO stay
-// in shared memory, and stages blocks of keys and values of a chunk. It computes scores and <dO, v> again, leaves
-// probabilities and gradients of scores in the workspace, as tile_rows.comp does, and adds up the rows' gradients.
+// The rows' pass of the backward pass on matrix units: a workgroup computes dQ of a block of query rows from the keys
+// of a chunk, and leaves their probabilities and gradients of scores in the workspace, as tile_rows.comp does.
 //
-// Scores and their gradients go through shared memory, as the layout of a matrix over the lanes is the driver's own: there
-// kOwnerThreads neighbouring threads share a row, and take four keys at a time.
+//   kSubgroups subgroups are a grid of kGridColumns columns, over a product and over the sums:
+//
+//                                 kVisited keys, staged              kHeadPadded dims of K, the same stage
+//                               +-------------+-------------+      +-------------+-------------+
+//   kOwned rows of Q and dO,    | subgroup 0  | subgroup 1  |  dS  | subgroup 0  | subgroup 1  |
+//   staged for the whole walk   +-------------+-------------+  ->  +-------------+-------------+
+//                               | subgroup 2  | subgroup 3  |      | subgroup 2  | subgroup 3  |
+//                               +-------------+-------------+      +-------------+-------------+
+//                                 Q K^T, then dO V^T                 dQ
+//
+// Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, a grid of 2 columns, 32 rows x 32 keys, 128 dims in
+// Q, K, V and dO.
+//   registers      of a lane: kRowBlocks * kSumBlocks * kM * kN / 32 sums + kRowBlocks * kKeyBlocks * kM * kN / 32 of a
+//                  product + 4 * kQuads factors + 16 of what is on its way to a stage = 32 + 8 + 8 + 16
+//   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 of rows and keys, of factors + VKATTN_MATRIX_FACTOR_STAGE4
+//                  + 2 * VKATTN_MATRIX_SCORE_STAGE4) bytes = 16 * (2 * 64 * 17 + 32 * 5 + 8 + 2 * 32 * 9) = 46,720
+//   memory         each multiply-add reads 4 / (3 * kOwned) bytes of K and V = 1/24, and writes 8 / (3 * dims) of pairs
+//                  = 1/48
+//   stages         each multiply-add of a product reads 2 / (keys of a subgroup) + 2 / (rows of a subgroup) bytes =
+//                  1/4, of sums 2 / (dims of a subgroup) + 2 / (rows of a subgroup) = 1/32 + 1/8
+//
+// Scores and their gradients go through shared memory, as the layout of a matrix over the lanes is the driver's own:
+// there kOwnerThreads neighbouring threads share a row, and take four keys at a time.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require

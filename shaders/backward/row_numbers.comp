@@ -1,5 +1,12 @@
-// What each row brings to the pairs of the matrix2 form, whose passes compute all else again: its log-sum-exp in log2 units
-// and D = <dO, o>. A few neighbouring threads share a row; the order of every sum is fixed.
+// Computes what each row brings to the pairs of the matrix2 form, whose passes compute all else again: its log-sum-exp
+// in log2 units and D = <dO, o>.
+//
+//           4 dims     4 dims
+//   row 0 | thread 0 | thread 1 | ...   kRowThreads neighbouring threads share a row, 4 dims of each 4 * kRowThreads;
+//   row 1 | thread 8 | thread 9 | ...   the order of every sum is fixed
+//
+// Budget: 9 registers (two quads and a sum); 4 bytes of shared memory a thread; a multiply-add reads one element of dO
+// and one of O.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

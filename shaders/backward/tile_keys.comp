@@ -1,8 +1,23 @@
-// The keys' pass of the backward pass through shared memory: a workgroup owns a block of keys of a chunk and one KV head,
-// and either the gradients of the keys or those of the values: nothing of one is of use to the other. It stages blocks of
-// the rows of all query heads that share the KV head, with what the rows' pass has left of them in the workspace.
+// The keys' pass of the backward pass through shared memory: a workgroup computes dK or dV of a block of keys of a
+// chunk and one KV head, from blocks of the rows of all query heads that share it.
 //
-// Threads form a grid of kColumns x (workgroup size / kColumns). A thread owns kOwned keys and 4 dims of every 4 * kColumns.
+//   kThreads threads are a grid of kColumns columns. Thread (k, c) owns kKeys keys, and of these
+//
+//                      kBlockRows = kColumns * kVisited rows          chunks of kChunkDims = 4 * kColumns dims
+//                    +------------------------------+               +-------------------------------------+
+//   keys of thread k | factors: dS, or p            |  x Q, or dO   | dK, or dV, of dims 4 c .. 4 c + 3   |
+//   (kKeys of them)  | from the workspace           |        =      | of each of kChunks chunks           |
+//                    +------------------------------+               +-------------------------------------+
+//
+// Budget. Example: 128 threads, 16 columns, 4 keys, kVisited = 2; 64 dims of e = 4 bytes in Q and dO.
+//   registers      4 * kKeys * kChunks sums + 16 of rows + 4 factors = 16 + 16 + 4
+//   shared memory  16 * (VKATTN_BACKWARD_ROW_STAGE4 + VKATTN_BACKWARD_KEY_STAGE4) bytes = 16 * (32 * 9 + 32 * 17) =
+//                  13,312
+//   memory         each multiply-add reads e / kBlockKeys bytes of Q or dO + 8 / dims of pairs = 1/8 + 1/8
+//   stages         each multiply-add reads 1 + 4 / kKeys bytes = 2
+//
+// dK and dV have nothing that the other needs, and half of the registers are enough. Probabilities (p) and gradients of
+// scores (dS) are what the rows' pass has left in the workspace.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

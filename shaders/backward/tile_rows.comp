@@ -1,9 +1,24 @@
-// The rows' pass of the backward pass through shared memory: a workgroup owns a block of query rows and stages blocks of
-// keys and values of a chunk, as attention_tile.comp does. It computes scores and <dO, v> again, leaves probabilities and
-// gradients of scores in the workspace, and adds up the rows' gradients and what else is summed over keys.
+// The rows' pass of the backward pass through shared memory: a workgroup computes dQ of a block of query rows from the
+// keys of a chunk, and leaves their probabilities and gradients of scores in the workspace.
 //
-// Threads form a grid of kColumns x (workgroup size / kColumns). Of scores a thread owns kRows rows and every kColumns-th key
-// of the block; of the rows' gradients the same rows and 4 dims of every 4 * kColumns.
+//   kThreads threads are a grid of kColumns columns. Thread (r, c) owns kRows rows, and of these
+//
+//                      kBlockKeys = kColumns * kKeys keys             chunks of kChunkDims = 4 * kColumns dims
+//                    +------------------------------+               +-------------------------------------+
+//   rows of thread r | Q K^T and dO V^T of key c of |  x K of the   | dQ of dims 4 c .. 4 c + 3 of each   |
+//   (kRows of them)  | every kColumns keys          |  block  =     | of kChunks chunks                   |
+//                    +------------------------------+               +-------------------------------------+
+//
+// Budget. Example: 128 threads, 16 columns, 4 rows x 2 keys; 64 dims of e = 4 bytes in Q, K, V and dO.
+//   registers      4 * kRows * kChunks sums + 2 * kRows * kKeys scores and products + 4 * (kKeys + 1) operands of a
+//                  product, or 20 of sums, + 6 * kRows of the rows' state = 16 + 16 + 20 + 24
+//   shared memory  16 * (VKATTN_BACKWARD_ROW_STAGE4 + VKATTN_BACKWARD_KEY_STAGE4) bytes = 16 * (32 * 9 + 32 * 17) =
+//                  13,312
+//   memory         each multiply-add reads e / kBlockRows bytes of K and V + 2 * e / (3 * kBlockKeys) of Q and dO,
+//                  which every block of keys fetches again = 1/8 + 1/12, and writes 8 / (3 * dims) of pairs = 1/24
+//   stages         each multiply-add of a product reads 4 / kRows + 4 / kKeys bytes = 3, of sums 1 + 4 / kRows = 2
+//
+// It computes scores and <dO, v> again, stages as attention_tile.comp does, and adds up what else is summed over keys.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

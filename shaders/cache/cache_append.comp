@@ -1,9 +1,17 @@
 // Writes rows of keys or values into a cache, in any layout and storage, or rows of queries into another tensor; with
 // rotary embedding on the way. A last dispatch writes the new lengths.
 //
-// An invocation has one unit: eight dims of a row, or one block of a block format. The two dims of a rotated pair are in
-// one unit, so that queries can be rotated in place; only blocks, which never are, may read partners of other units.
-// Nothing is shared between invocations but words that several of them write parts of (store_part()).
+//   a row, an invocation a unit:   | unit 0: 8 dims | unit 1: 8 dims | ...
+//   rotated halves:                | unit 0: 4 dims of the first half, their partners in the second | ... | 8 that pass
+//   a block format:                | unit 0: one block of 32 elements | unit 1: the next | ...
+//
+// Budget: 16 registers of elements and their bits, and as many of angles (a block: 4 elements at a time, its words
+// leave at once); no shared memory; each element is read once, of a block format twice, first for the scale, as is its
+// partner where halves are rotated.
+//
+// The two dims of a rotated pair are in one unit, so that queries can be rotated in place; only blocks, which never
+// are, may read partners of other units. Nothing is shared between invocations but words that several of them write
+// parts of (store_part()).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

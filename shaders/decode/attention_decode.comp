@@ -1,12 +1,27 @@
 // Attention of a few query rows over many keys (decode), which is bound by the memory that K and V come from: a
-// workgroup owns all rows of one KV head and one part of the keys, so that K and V are read once, straight into
+// workgroup computes all rows of one KV head from one part of the keys, and reads K and V once, straight into
 // registers.
 //
-// Threads form groups of kColumns. A group takes a key at a time; each of its threads reads 16 bytes of the key's
-// row, and of its value's (more for wide heads), its neighbour the next 16. Every thread has kKeys keys and as many
-// values in flight. More rows than a thread's registers hold go to kRowSets neighbouring groups, which read the same
-// keys at the same time. A group has a softmax of its own; they are merged at the end, so that groups need not wait
-// for each other while they read.
+//   kThreads threads are kKeyGroups x kRowSets groups of kColumns. Of a step of kKeyGroups * kKeys keys
+//
+//                         column 0           column 1
+//   keys 0, row set 0   | 16 bytes of K, V | the next 16 bytes | ... |  kKeys keys (0, kKeyGroups, ...) x kRows rows;
+//   keys 0, row set 1   | the same keys, the next kRows rows   | ... |  a softmax for each group, merged after the
+//   keys 1, row set 0   | 16 bytes of K, V | the next 16 bytes | ... |  last key
+//   ...
+//
+// Budget. Example: 128 threads, 16 columns, 4 rows in one set, 4 keys; 128 dims of e = 2 bytes in Q, K and V.
+//   registers      4 * kKeys * (kKeyVectors + kValueVectors) in flight + 4 * kRows * kRowSums sums + kRows * kKeys
+//                  scores + 4 * kQueryParts where kQueryInRegisters = 32 + 32 + 16 + 32
+//   shared memory  16 * max(VKATTN_DECODE_QUERY_STAGE4, VKATTN_DECODE_MERGE_STAGE4) + 8 * VKATTN_DECODE_GROUP_STAGE
+//                  bytes = 16 * max(4 * 2 * 16, 2 * 2 * 128) + 8 * 4 * 8 = 8,448, with kMergeRows = 2
+//   memory         each multiply-add reads e / kTileRows bytes of K and V = 1/2
+//   stages         nothing in the loop; queries that are not in registers: 4 / kKeys bytes for a multiply-add of Q K^T
+//
+// Each of a group's threads reads 16 bytes of the key's row, and of its value's (more for wide heads). Every thread has
+// kKeys keys and as many values in flight. More rows than a thread's registers hold go to kRowSets neighbouring groups,
+// which read the same keys at the same time. A group has a softmax of its own, so that groups need not wait for each
+// other while they read.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

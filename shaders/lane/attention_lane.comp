@@ -1,6 +1,22 @@
-// Attention without barriers, shared memory or subgroup operations: an invocation owns kRows neighbouring query rows
-// and visits kKeys keys a step. K and V are read at addresses that are the same for all invocations of a workgroup.
-// Made for CPU implementations, where that is one scalar load and a broadcast, and the last resort elsewhere.
+// Attention without barriers, shared memory or subgroup operations: an invocation computes kRows neighbouring rows of
+// the output from all keys that they see.
+//
+//                         kKeys keys of a step
+//                       +----------------------+
+//   invocation 0        | kRows x kKeys scores |  x V =  kRows x kValueDim sums in memory, 4 dims of them at a time
+//   invocation 1        | kRows x kKeys scores |
+//   ...                 | ...                  |  K and V are read at addresses that are the same for all invocations
+//                       +----------------------+
+//
+// Budget. Example: 8 invocations of 4 rows x 32 keys, d dims of e = 4 bytes in Q, K and V.
+//   registers      kRows * kKeys scores + 4 * (kRows + 1) of Q and K, or of sums and V = 128 + 20; a CPU has most in
+//                  its cache
+//   shared memory  none
+//   memory         each multiply-add reads e / (kRows * kWorkgroupSize) bytes of K and V + e / (2 * kKeys) of Q + 2 /
+//                  kKeys of sums = 1/8 + 1/16 + 1/16, and writes 2 / kKeys of sums
+//
+// Made for CPU implementations, where a load at one address is one scalar load and a broadcast, and the last resort
+// elsewhere.
 //
 // Notes for lavapipe (Mesa 26.1), measured: the head dimension stays a loop, since unrolling it costs seconds of
 // compile time; what lives across a loop costs a masked store per pass, which 4 dims x kKeys x kRows multiply-adds

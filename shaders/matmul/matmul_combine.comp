@@ -1,4 +1,9 @@
-// Adds up the sums over the parts of the inner dimension, in their order. An invocation has one element of the output.
+// Adds up the sums over the parts of the inner dimension, in their order: an invocation computes one element of the
+// output.
+//
+//   invocation i = element i:   part 0 -> part 1 -> ... -> bias, what the output held -> output
+//
+// Budget: one sum in registers; no shared memory; 4 bytes read for each part of an element.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,6 +1,13 @@
-// Copies operand a as float32, its inner dimension in a row of memory: what matmul_lane.comp reads fastest. An invocation has
-// 4 outer by 4 inner elements. The copy begins with the range that is bound for the partial sums, and its strides are those
-// of the output; rows are the operand's outer dimension.
+// Copies operand a as float32, its inner dimension in a row of memory: what matmul_lane.comp reads fastest.
+//
+//                        4 inner elements
+//   4 outer elements   | invocation 0     | invocation n     |     n: the number of quads of outer elements
+//   4 outer elements   | invocation 1     | invocation n + 1 |
+//
+// Budget: 16 numbers in registers; no shared memory; each element is read once, and written as 4 bytes.
+//
+// The copy begins with the range that is bound for the partial sums, and its strides are those of the output; rows are
+// the operand's outer dimension.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

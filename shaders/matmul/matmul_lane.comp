@@ -1,7 +1,21 @@
-// Matrix multiplication without barriers, shared memory or subgroup operations: an invocation owns kRows neighbouring rows
-// and kColumns columns of the output and visits kInner elements of the inner dimension a step. b is read at addresses
-// that are the same for all invocations of a workgroup. Made for CPU implementations, where that is one scalar load and a
-// broadcast; see attention_lane.comp for what lavapipe does with loops.
+// Matrix multiplication without barriers, shared memory or subgroup operations: an invocation computes kRows
+// neighbouring rows and kColumns columns of the output, kInner elements of the inner dimension a step.
+//
+//                    kColumns columns of b, read at one address by all invocations
+//                  +------------------------+
+//   invocation 0   | kRows x kColumns sums  |
+//   invocation 1   | its own rows, the same |
+//   ...            | columns                |
+//                  +------------------------+
+//
+// Budget. Example: 8 invocations of 8 rows x 32 columns, kInner = 8, e = 4 bytes an element.
+//   registers      kRows * kColumns sums + kRows * kInner of a + kColumns * kInner of b = 256 + 64 + 256; a CPU has
+//                  most in its cache
+//   shared memory  none
+//   memory         each multiply-add reads e / kColumns bytes of a + e / (kRows * kWorkgroupSize) of b = 1/8 + 1/16
+//
+// Made for CPU implementations, where a load at one address is one scalar load and a broadcast; see attention_lane.comp
+// for what lavapipe does with loops.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,7 +1,27 @@
-// Matrix multiplication on matrix units (VK_KHR_cooperative_matrix). A workgroup owns a block of rows and columns of the
-// output and stages kInner elements of the inner dimension of both operands in shared memory, as they are stored: lines
-// along whichever dimension is dense in memory. Its subgroups form a grid, each with kRows x kColumns of the block as
-// matrices of sums. Operands are 16-bit, sums float32.
+// Matrix multiplication on matrix units (VK_KHR_cooperative_matrix): a workgroup computes a block of rows and columns
+// of the output, kInner elements of the inner dimension a step, which it stages in shared memory.
+//
+//   kSubgroups subgroups are a grid of kGridColumns columns:
+//
+//                     kColumns columns         kColumns columns
+//                   +------------------------+------------------------+
+//   kRows rows      | subgroup 0: kRowBlocks | subgroup 1             |
+//                   | x kColumnBlocks sums   |                        |
+//                   +------------------------+------------------------+
+//   kRows rows      | subgroup 2             | subgroup 3             |
+//                   +------------------------+------------------------+
+//
+// Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, 64 rows x 64 columns, kInner = 32; a by rows, b by
+// rows.
+//   registers      of a lane: kRows * kColumns / 32 sums + 4 * (a_fetches + b_fetches) of the next step + (kRows + kN)
+//                  * kK / (2 * 32) operands = 128 + 32 + 20
+//   shared memory  16 * (VKATTN_MATMUL_MATRIX_STAGE4 of a + of b) + 4 * VKATTN_MATMUL_RESULT_STAGE bytes
+//                  = 16 * (128 * 5 + 32 * 17) + 4 * 1024 = 23,040
+//   memory         each multiply-add reads 2 / kBlockColumns bytes of a + 2 / kBlockRows of b = 1/64 + 1/64
+//   stages         each multiply-add reads 2 / kColumns bytes of a + 2 / kRows of b = 1/32 + 1/32
+//
+// Operands are staged as they are stored, lines along whichever dimension is dense in memory. They are 16-bit, sums
+// float32.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,7 +1,23 @@
-// Matrix multiplication tiled through shared memory, for GPUs without matrix units. A workgroup owns a block of rows and
-// columns of the output; it stages kInner elements of the inner dimension at a time, so that each is read from memory once
-// for the block. Threads form a grid of kGridColumns x (workgroup size / kGridColumns), and a thread owns kRows rows and
-// kColumns columns of the block, 4 neighbours of each at a time.
+// Matrix multiplication tiled through shared memory, for GPUs without matrix units: a workgroup computes a block of
+// rows and columns of the output, kInner elements of the inner dimension a step, and reads each from memory once for
+// the block.
+//
+//   kWorkgroupSize threads are a grid of kGridColumns columns. Thread (r, c) owns kRows x kColumns sums:
+//
+//                   4 columns of c       4 columns of c
+//                 +------+             +------+
+//   4 rows of r   | sums | ........... | sums |    a thread has 4 neighbours of every 4 * kGridColumns columns, and of
+//                 +------+             +------+    every 4 * (grid rows) rows; of fewer than 4 it has neighbours
+//                 :                    :
+//   4 rows of r   | sums | ........... | sums |
+//                 +------+             +------+
+//
+// Budget. Example: 256 threads, 16 columns of them, 4 rows x 4 columns, kInner = 16, e = 4 bytes an element.
+//   registers      kRows * kColumns sums + 4 * (a_fetches + b_fetches) of the next step + kRows + kColumns operands
+//                  = 16 + 8 + 8
+//   shared memory  4 * (VKATTN_MATMUL_TILE_STAGE of rows + of columns) bytes = 4 * 16 * (68 + 68) = 8,704
+//   memory         each multiply-add reads e / kBlockColumns bytes of a + e / kBlockRows of b = 1/16 + 1/16
+//   stages         each multiply-add reads 4 / kColumns + 4 / kRows bytes = 2
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,6 +1,26 @@
-// Attention on matrix units (VK_KHR_cooperative_matrix). A workgroup owns a block of query rows and stages tiles of
-// keys and values in shared memory; each of its subgroups owns whole rows, so that softmax state never crosses
-// subgroups and a tile takes two workgroup barriers. Scores and sums are float32, operands 16-bit.
+// Attention on matrix units (VK_KHR_cooperative_matrix): a workgroup computes a block of query rows from tiles of keys
+// and values that it stages in shared memory.
+//
+//                  kBlockKeys keys, staged               kSliceDims dims of V, staged
+//                +--------------------------+          +---------------------------------+
+//   subgroup 0   | kRowBlocks x kKeyBlocks  |  softmax | kRowBlocks x kValueBlocks       |   kSubgroupRows =
+//                | matrices of scores       |   ->     | matrices of sums                |   kRowBlocks * kM rows
+//   subgroup 1   | its own rows, all keys   |          | its own rows, all dims          |
+//   ...          +--------------------------+          +---------------------------------+   kSubgroups of them
+//
+// Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, kRowBlocks = 1, 32 keys, 128 dims in Q, K and V.
+//   registers      of a lane: kSubgroupRows * (kSliceDims + kBlockKeys) / 32 sums and scores + kSubgroupRows * head
+//                  dims / (2 * 32) of Q where kQueryInRegisters = 64 + 16 + 32 (RDNA3 holds an operand twice), + 4 *
+//                  (kKeyFetches + 2 * kValueFetches) where kPrefetch = 32
+//   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 + VKATTN_MATRIX_VALUE_STAGE4 + VKATTN_MATRIX_SCORE_STAGE4
+//                  + VKATTN_MATRIX_FACTOR_STAGE4, and VKATTN_MATRIX_QUERY_STAGE4) bytes
+//                  = 16 * (32 * 17 + 32 * 17 + 64 * 9 + 16 + 1) = 26,896; scales of quantised tensors come beside these
+//   memory         each multiply-add reads 2 / kBlockRows bytes of K and V = 1/32
+//   stages         each multiply-add reads 2 / kSubgroupRows bytes of K or V = 1/8; scores and probabilities are 6
+//                  bytes of a row and key, over all dims of both products = 6/256
+//
+// Each subgroup owns whole rows, so that softmax state never crosses subgroups and a tile takes two workgroup barriers.
+// Scores and sums are float32, operands 16-bit.
 //
 // The layout of a matrix over the lanes is the driver's own. What needs to know rows and columns goes through the
 // subgroup's stage in shared memory: scores as float32, probabilities over them, one factor per row that a load with

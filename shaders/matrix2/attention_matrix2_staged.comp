@@ -1,7 +1,26 @@
-// Attention on matrix units with VK_NV_cooperative_matrix2, staged: the workgroup brings tiles of keys and values to shared
-// memory itself, and each of its subgroups owns whole rows. What the workgroup-scope form leaves to the driver is in order
-// here: a tile's values travel while its scores are computed, the next tile's keys while its values are multiplied, and two
-// barriers a tile are enough. Scores and probabilities stay in matrices, see matrix2/softmax.glsl.
+// Attention on matrix units with VK_NV_cooperative_matrix2, staged: a workgroup computes a block of query rows in
+// matrices of subgroup scope, from tiles of keys and values that it brings to shared memory itself.
+//
+//                  kKeys keys, staged                 kValueBlocks matrices of kValueBlock dims, V staged
+//                +----------------------+           +------------------------------------------+
+//   subgroup 0   | one matrix of scores |  softmax  | sums: its own kRows rows                 |
+//   subgroup 1   | of its kRows rows    |    ->     | ...                                      |
+//   ...          +----------------------+           +------------------------------------------+
+//
+//   a tile:  values to registers . scores . values to the stage, next keys to registers | sums . keys to the stage |
+//            where | is a barrier of the workgroup
+//
+// Budget. Example: 8 subgroups of 32 lanes, 16 rows x 64 keys, kRowColumns = 16, 128 dims in Q, K and V.
+//   registers      of a lane: (kRows * (value dims + kKeys + 3 * kRowColumns) + kRows * head dims / 2 + the larger of
+//                  kKeys * block dims / 2 and kRows * kKeys) / 32 + 4 * the larger of kKeyFetches and kValueFetches =
+//                  (3840 + 1024 + 1024) / 32 + 16 = 200: Matrix2Tile::held_registers()
+//   shared memory  16 * VKATTN_MATRIX2_STAGE4 bytes = 16 * max(128 * 17, 64 * (17 + 17)) = 34,816
+//   memory         each multiply-add reads 2 / (kSubgroups * kRows) bytes of K and V = 1/64
+//   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/8
+//
+// What the workgroup-scope form leaves to the driver is in order here: a tile's values travel while its scores are
+// computed, the next tile's keys while its values are multiplied, and two barriers a tile are enough. Scores and
+// probabilities stay in matrices, see matrix2/softmax.glsl.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,5 +1,11 @@
-// Merges the partial results of a split over keys by their log-sum-exp: one workgroup a row, a dim a thread, in a
-// fixed order, so that two runs give the same bits. One pass over the parts, with several of them in flight.
+// Merges the partial results of a split over keys by their log-sum-exp: a workgroup computes one row.
+//
+//              dim 0     dim 1     ...            invocation i has dims i, i + kWorkgroupSize, ...
+//   part 0   | element | element | ... | lse |    the parts are added in their order, kParts of them in flight, so that
+//   part 1   | element | element | ... | lse |    two runs give the same bits
+//
+// Budget: 2 * kParts + 3 registers (elements, log-sum-exps; maximum, sum, result) = 19; no shared memory; for each part
+// of an element 4 bytes are read, and 4 of the part's log-sum-exp, at one address for the whole workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

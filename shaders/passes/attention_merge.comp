@@ -1,6 +1,14 @@
-// Merges attention over parts of the keys by their log-sum-exp, as a split over keys is merged, but from outputs and lse as any
-// plan writes them. One invocation writes one word: outputs may take the place of the first part's, and lse that of its lse, which
-// is written by a dispatch after all outputs.
+// Merges attention over parts of the keys by their log-sum-exp, as a split over keys is merged, but from outputs and
+// lse as any plan writes them: an invocation computes one word of the outputs, or of lse.
+//
+//                  row 0                     row 1
+//   outputs:     | word | word | ... |     | word | ... |     one invocation each: 1 element of float32, 2 of 16 bits
+//   lse:         | word |                  | word |           one invocation each, in a dispatch after all outputs
+//
+// Budget: 4 registers (largest lse, weight, sum, result); no shared memory; for each part of an element of e bytes e +
+// 8 bytes are read: the element, and the part's lse twice, first for the largest.
+//
+// Outputs may take the place of the first part's, and lse that of its lse.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,8 +1,25 @@
-// Attention tiled through shared memory, for GPUs without matrix units. A workgroup owns a block of query rows;
-// it stages blocks of keys and values, so that each is read from memory once per block of rows.
+// Attention tiled through shared memory, for GPUs without matrix units: a workgroup computes a block of query rows, and
+// stages blocks of keys and values, so that it reads each from memory once.
 //
-// Threads form a grid of kColumns x (workgroup size / kColumns). In the scores a thread owns kRows rows and every
-// kColumns-th key of the block; in the output the same rows and 4 dims of every 4 * kColumns.
+//   kThreads threads are a grid of kColumns columns. Thread (r, c) owns kRows rows, and of these
+//
+//                      kBlockKeys = kColumns * kKeys keys             chunks of kValueChunk = 4 * kColumns dims
+//                    +------------------------------+               +-------------------------------------+
+//   rows of thread r | scores of key c of every     |  x V of the   | sums of dims 4 c .. 4 c + 3 of each |
+//   (kRows of them)  | kColumns keys: kKeys of them |  block  =     | of kValueChunks chunks              |
+//                    +------------------------------+               +-------------------------------------+
+//
+// Budget. Example: 256 threads, 8 columns, 4 rows x 4 keys, kDimChunk = 32; 64 dims of e = 4 bytes in Q, K and V.
+//   registers      4 * kRows * kValueChunks sums + kRows * kKeys scores + 4 * max(kKeys + 1, kQueryFetches +
+//                  kKeyFetches) operands + 4 * kRows of the rows' state = 32 + 16 + 20 + 16
+//   shared memory  16 * (VKATTN_TILE_ROW_STAGE4 + VKATTN_TILE_KV_STAGE4) bytes = 16 * (128 * 9 + 32 * 9) = 23,040 (and
+//                  one element of the stage that is not used); where rows are not reduced in subgroups, 4 *
+//                  VKATTN_TILE_REDUCE_STAGE = 4 * 128 * 9 more
+//   memory         each multiply-add reads e / kBlockRows bytes of K and V, and e / (2 * kBlockKeys) of Q, which every
+//                  block of keys fetches again = 1/32 + 1/16
+//   stages         each multiply-add of Q K^T reads 4 / kRows + 4 / kKeys bytes = 2, of P V 1 + 4 / kRows = 2; packed
+//                  keys and values halve their part (4 / kRows), float16 arithmetic halves all, as it does the row
+//                  stage
 //
 // The _float16 forms (VKATTN_FLOAT16_ARITHMETIC) multiply in pairs of float16. A sum of few products is float16, which
 // then goes to a sum of float32; all between the two products is float32.
