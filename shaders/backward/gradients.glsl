@@ -141,10 +141,10 @@ layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_
     if (TYPE == VKATTN_TYPE_FLOAT32 ? VECTORS : DIMS % 4 == 0) {                                                    \
       const uint wide = ((TYPE == VKATTN_TYPE_FLOAT32 ? row_index : sum_index) + dim) >> 1;                         \
       return TYPE == VKATTN_TYPE_FLOAT32                                                                            \
-                 ? uintBitsToFloat(uvec4(unpackUint2x32(NAME##_wides[wide]     ),                                   \
-                                         unpackUint2x32(NAME##_wides[wide + 1u]     )))                             \
-                 : uintBitsToFloat(uvec4(unpackUint2x32(sum_wides[wide]     ),                                      \
-                                         unpackUint2x32(sum_wides[wide + 1u]     )));                               \
+                 ? uintBitsToFloat(uvec4(unpackUint2x32(NAME##_wides[wide]),                                        \
+                                         unpackUint2x32(NAME##_wides[wide + 1u])))                                  \
+                 : uintBitsToFloat(uvec4(unpackUint2x32(sum_wides[wide]),                                           \
+                                         unpackUint2x32(sum_wides[wide + 1u])));                                    \
     }                                                                                                               \
     vec4 result;                                                                                                    \
     [[unroll]] for (uint d = 0; d < 4; ++d) result[d] = load_##NAME##_sum(row_index, sum_index, dim + d);           \
@@ -156,11 +156,11 @@ layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_
       const uint wide = ((TYPE == VKATTN_TYPE_FLOAT32 ? row_index : sum_index) + dim) >> 1;                         \
       const uint64_t low = packUint2x32(floatBitsToUint(value.xy)), high = packUint2x32(floatBitsToUint(value.zw)); \
       if (TYPE == VKATTN_TYPE_FLOAT32) {                                                                            \
-        NAME##_wides[wide]      = low;                                                                              \
-        NAME##_wides[wide + 1u]      = high;                                                                        \
+        NAME##_wides[wide] = low;                                                                                   \
+        NAME##_wides[wide + 1u] = high;                                                                             \
       } else {                                                                                                      \
-        sum_wides[wide]      = low;                                                                                 \
-        sum_wides[wide + 1u]      = high;                                                                           \
+        sum_wides[wide] = low;                                                                                      \
+        sum_wides[wide + 1u] = high;                                                                                \
       }                                                                                                             \
       return;                                                                                                       \
     }                                                                                                               \

@@ -76,7 +76,7 @@ uint visited_end;   // rows or keys from here on are not looked at, with infinit
 //   load_visited_NAME     kVisited rows from first_visited on, all dims
 //   load_transposed_NAME  the same transposed
 // Zeros stand for rows that are not there, for visited ones from visited_end on, and for dims beyond the last; where `whole`
-// says that there are no such rows, and there are no such dims, nothing is tested.
+// says that there are no such rows, and there are no such dims, nothing is tested. Macros, as a function cannot take a buffer.
 #if VKATTN_MATRIX2_FETCHED
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
   float fetch_##NAME(const in uint row, const in uint dim, const in float element, const in uint first,                \

@@ -33,8 +33,6 @@
 VKATTN_PADDED_BITS(query, kHeadDim, kSumDims)
 VKATTN_PADDED_BITS(grad_output, kValueDim, kSumDims)
 
-shared uvec4 row_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kSumDims)];
-shared vec4 sum_stage[VKATTN_BACKWARD_SUM_STAGE4(kSubgroups, kM, kN)];
 shared uint part_stage[VKATTN_BACKWARD_PART_STAGE4(kThreads) * 4];  // the largest factor of each thread, as bits
 
 ChunkTile tile;
@@ -80,7 +78,7 @@ void visit(uint first_row, uint end_row, bool masked) {
   }
   workgroup_barrier();  // rows and factors are still read by the previous step
   part_stage[own_part * kOwned + own_key] = largest;
-  VKATTN_FILL_STAGE(row_stage, kVisited, kSumDims, fetch_row)
+  VKATTN_FILL_STAGE(visited_stage, kVisited, kSumDims, fetch_row)
   workgroup_barrier();  // rows and the largest factors are complete
   for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key]);
   const float factor = raise_unit(largest);
@@ -89,7 +87,7 @@ void visit(uint first_row, uint end_row, bool masked) {
     place_factors(own_key, (own_part + q * kOwnerThreads) * 4u, factors[q]);
   }
   workgroup_barrier();  // the factors of rows and sums are complete
-  VKATTN_ADD_PRODUCTS(row_stage, kSumDims)
+  add_products();
 }
 
 void visit_rows() {
@@ -117,7 +115,7 @@ void store_keys() {
   workgroup_barrier();  // the last step's factors were read
   if (own_part == 0u) factor_stage[own_key] = last_factor(!of_values);
   workgroup_barrier();  // the units are complete
-  VKATTN_STORE_SUMS(sum_stage, store_sum)
+  store_sums();
 }
 
 void main() {

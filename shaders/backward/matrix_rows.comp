@@ -28,6 +28,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
+#define VKATTN_SUM_STAGE4 VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)
 #include "backward/matrix_sums.glsl"
 #include "backward/rows.glsl"
 #include "backward/scores.glsl"
@@ -39,7 +40,7 @@ layout(constant_id = VKATTN_SPEC_MATRIX_VALUE_LOADS8) const bool kValueLoads8 = 
 VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
 VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
 
-const uint kHeadPadded = VKATTN_BACKWARD_PADDED(kHeadDim, kK, kN, kGridColumns);
+const uint kHeadPadded = kSumDims;
 const uint kValuePadded = VKATTN_BACKWARD_PADDED(kValueDim, kK, kN, kGridColumns);
 VKATTN_PADDED_BITS(query, kHeadDim, kHeadPadded)
 VKATTN_PADDED_BITS(key, kHeadDim, kHeadPadded)
@@ -47,14 +48,14 @@ VKATTN_PADDED_BITS(value, kValueDim, kValuePadded)
 VKATTN_PADDED_BITS(grad_output, kValueDim, kValuePadded)
 
 const uint kKeyBlocks = kVisited / kGridColumns / kN;  // of a subgroup's scores
+const uint kValueStride8 = VKATTN_MATRIX_STRIDE(kValuePadded);
 const uint kScoreStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kVisited);
 
 shared uvec4 query_stage[VKATTN_MATRIX_KEY_STAGE4(kOwned, kHeadPadded)];
 shared uvec4 grad_output_stage[VKATTN_MATRIX_KEY_STAGE4(kOwned, kValuePadded)];
-shared uvec4 key_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kHeadPadded)];
 shared uvec4 value_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kValuePadded)];
-shared vec4 score_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];    // <q, k>, at last sums
-shared vec4 product_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];  // <dO, v>
+// <dO, v>; sum_stage has <q, k>, and at last sums. visited_stage has keys.
+shared vec4 product_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];
 
 // Two pairs at once: load_pair() of backward/pairs.glsl has one.
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) writeonly buffer PairQuads { vec4 pair_quads[]; };
@@ -93,35 +94,57 @@ uvec4 fetch_value(uint key, uint dim) {
   return value_padded8(value_row(tile.batch, tile.kv_head, existing_key(step_first + int(key), step_end)), dim);
 }
 
-// RESULT = ROWS KEYS^T of the subgroup's rows and its keys of the step.
-#define VKATTN_MULTIPLY(ROWS, KEYS, DIMS, RESULT)                                                                  \
-  {                                                                                                                \
-    MatrixC results[kRowBlocks * kKeyBlocks];                                                                      \
-    [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) results[i] = MatrixC(0.0);                       \
-    [[unroll]] for (uint b = 0; b < (DIMS) / kK; ++b) {                                                            \
-      MatrixA rows[kRowBlocks];                                                                                    \
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                           \
-        coopMatLoad(rows[r], ROWS, (subgroup_row + r * kM) * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),           \
-                    VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                               \
-      }                                                                                                            \
-      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                           \
-        MatrixB keys;                                                                                              \
-        coopMatLoad(keys, KEYS,                                                                                    \
-                    (subgroup_column * kKeyBlocks + n) * kN * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),          \
-                    VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutColumnMajor);                            \
-        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                         \
-          results[r * kKeyBlocks + n] = coopMatMulAdd(rows[r], keys, results[r * kKeyBlocks + n]);                 \
-        }                                                                                                          \
-      }                                                                                                            \
-    }                                                                                                              \
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                             \
-      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                           \
-        coopMatStore(results[r * kKeyBlocks + n], RESULT,                                                          \
-                     (subgroup_row + r * kM) * kScoreStride4 + (subgroup_column * kKeyBlocks + n) * (kN / 4u),     \
-                     kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);                                           \
-      }                                                                                                            \
-    }                                                                                                              \
+// An operand of a product, Q K^T or of_outputs dO V^T: block b of the dims of the subgroup's r-th block of rows, or of its
+// n-th block of keys.
+void load_rows(out MatrixA rows, bool of_outputs, uint r, uint b) {
+  const uint row = subgroup_row + r * kM;
+  if (of_outputs) {
+    coopMatLoad(rows, grad_output_stage, row * kValueStride8 + b * (kK / 8u), kValueStride8,
+                gl_CooperativeMatrixLayoutRowMajor);
+  } else {
+    coopMatLoad(rows, query_stage, row * kSumStride8 + b * (kK / 8u), kSumStride8, gl_CooperativeMatrixLayoutRowMajor);
   }
+}
+
+void load_keys(out MatrixB keys, bool of_outputs, uint n, uint b) {
+  const uint key = (subgroup_column * kKeyBlocks + n) * kN;
+  if (of_outputs) {
+    coopMatLoad(keys, value_stage, key * kValueStride8 + b * (kK / 8u), kValueStride8,
+                gl_CooperativeMatrixLayoutColumnMajor);
+  } else {
+    coopMatLoad(keys, visited_stage, key * kSumStride8 + b * (kK / 8u), kSumStride8,
+                gl_CooperativeMatrixLayoutColumnMajor);
+  }
+}
+
+void store_product(MatrixC product, bool of_outputs, uint r, uint n) {
+  const uint first = (subgroup_row + r * kM) * kScoreStride4 + (subgroup_column * kKeyBlocks + n) * (kN / 4u);
+  if (of_outputs) {
+    coopMatStore(product, product_stage, first, kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
+  } else {
+    coopMatStore(product, sum_stage, first, kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
+  }
+}
+
+// A product of the subgroup's rows and its keys of the step. of_outputs is a constant once inlined.
+void multiply(bool of_outputs) {
+  MatrixC products[kRowBlocks * kKeyBlocks];
+  [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) products[i] = MatrixC(0.0);
+  [[unroll]] for (uint b = 0; b < (of_outputs ? kValuePadded : kHeadPadded) / kK; ++b) {
+    MatrixA rows[kRowBlocks];
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) load_rows(rows[r], of_outputs, r, b);
+    [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
+      MatrixB keys;
+      load_keys(keys, of_outputs, n, b);
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+        products[r * kKeyBlocks + n] = coopMatMulAdd(rows[r], keys, products[r * kKeyBlocks + n]);
+      }
+    }
+  }
+  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+    [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) store_product(products[r * kKeyBlocks + n], of_outputs, r, n);
+  }
+}
 
 // Leaves the pairs of the thread's row and four neighbouring keys in the workspace. Returns the gradients of <q, k>.
 vec4 make_pairs(uint first_key, vec4 scores, vec4 products, bool masked) {
@@ -157,7 +180,7 @@ void make_factors(bool masked) {
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     const uint quad = own_part + q * kOwnerThreads;
     const uint place = own_row * kScoreStride4 + quad;
-    factors[q] = make_pairs(quad * 4u, score_stage[place], product_stage[place], masked);
+    factors[q] = make_pairs(quad * 4u, sum_stage[place], product_stage[place], masked);
     largest = larger_magnitude(largest, factors[q]);
   }
   if (!kHasGradQuery) return;
@@ -175,11 +198,11 @@ void visit(int first_key, int key_end, bool masked) {
   step_first = first_key;
   step_end = key_end;
   workgroup_barrier();  // keys and factors are still read by the previous step
-  VKATTN_FILL_STAGE(key_stage, kVisited, kHeadPadded, fetch_key)
+  VKATTN_FILL_STAGE(visited_stage, kVisited, kHeadPadded, fetch_key)
   VKATTN_FILL_STAGE(value_stage, kVisited, kValuePadded, fetch_value)
   workgroup_barrier();  // keys and values are complete, as are the block's rows
-  VKATTN_MULTIPLY(query_stage, key_stage, kHeadPadded, score_stage)
-  VKATTN_MULTIPLY(grad_output_stage, value_stage, kValuePadded, product_stage)
+  multiply(false);
+  multiply(true);
   workgroup_barrier();  // scores and products are complete
   if (masked) {
     make_factors(true);
@@ -188,7 +211,7 @@ void visit(int first_key, int key_end, bool masked) {
   }
   if (!kHasGradQuery) return;
   workgroup_barrier();  // the factors of keys and sums are complete
-  VKATTN_ADD_PRODUCTS(key_stage, kHeadPadded)
+  add_products();
 }
 
 void begin_rows(int kv_length) {
@@ -233,7 +256,7 @@ void store_rows() {
   workgroup_barrier();  // the last step's factors and scores were read
   if (own_part == 0u) factor_stage[own_row] = last_factor(true);
   workgroup_barrier();  // the units are complete
-  VKATTN_STORE_SUMS(score_stage, store_sum)
+  store_sums();
 }
 
 void keep_numbers() {

@@ -44,11 +44,18 @@ const uint kSumDims = VKATTN_BACKWARD_PADDED(kGradientDims, kK, kN, kGridColumns
 const uint kSumBlocks = kSumDims / kGridColumns / kN;  // along the dims
 const uint kOwnerThreads = kThreads / kOwned;          // that share a row of factors
 const uint kQuads = kVisited / kOwnerThreads / 4;      // of factors of a thread
-// Rows of shared memory, in units of 16 bytes, and of 8.
+// Rows of shared memory, in units of 8 bytes, and of 16.
 const uint kOperandStride2 = VKATTN_MATRIX_STRIDE(kVisited) * 2;
+const uint kSumStride8 = VKATTN_MATRIX_STRIDE(kSumDims);
 
 shared uvec2 operand_stage[2 * VKATTN_MATRIX_KEY_STAGE4(kOwned, kVisited)];
 shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kOwned) * 4];  // what sums of a row are multiplied by
+shared uvec4 visited_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kSumDims)];
+// Sums on their way out; the rows' pass has scores there before, and defines a larger one before this file.
+#ifndef VKATTN_SUM_STAGE4
+#define VKATTN_SUM_STAGE4 VKATTN_BACKWARD_SUM_STAGE4(kSubgroups, kM, kN)
+#endif
+shared vec4 sum_stage[VKATTN_SUM_STAGE4];
 
 MatrixC gradient_sums[kRowBlocks * kSumBlocks];
 uint subgroup_row;     // the subgroup's first row of all products
@@ -56,7 +63,7 @@ uint subgroup_column;  // its place in a row of the grid
 uint unit_exponent;    // biased: of the unit of this thread's row of factors
 
 // Elements dim .. dim + 7, with zeros behind the last. A row that exists is read where the dims do not: a branch would wait
-// for each load.
+// for each load. A macro, as a function cannot take a buffer.
 #define VKATTN_PADDED_BITS(NAME, DIMS, PADDED_DIMS)                                  \
   uvec4 NAME##_padded8(uint row, uint dim) {                                         \
     if (DIMS == PADDED_DIMS) return NAME##_full_bits8(row, dim);                     \
@@ -65,7 +72,8 @@ uint unit_exponent;    // biased: of the unit of this thread's row of factors
     return mix(uvec4(0u), NAME##_full_bits8(row, exists ? dim : 0u), bvec4(exists)); \
   }
 
-// STAGE[ROWS][DIMS / 8, and one more] = FETCH(row, dim), a few loads in flight.
+// STAGE[ROWS][DIMS / 8, and one more] = FETCH(row, dim), a few loads in flight. A macro, as a function can take neither shared
+// memory nor a function.
 #define VKATTN_FILL_STAGE(STAGE, ROWS, DIMS, FETCH)                                                             \
   {                                                                                                             \
     const uint vectors = (ROWS) * ((DIMS) / 8u);                                                                \
@@ -137,50 +145,50 @@ bool is_raised() {
   return subgroupAny(raised);
 }
 
-// sums += F X of the staged factors and STAGE, which has rows of DIMS.
-#define VKATTN_ADD_PRODUCTS(STAGE, DIMS)                                                                          \
-  {                                                                                                               \
-    if (is_raised()) scale_sums();                                                                                \
-    [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {                                                         \
-      MatrixA factors[kRowBlocks];                                                                                \
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                          \
-        coopMatLoad(factors[r], operand_stage, (subgroup_row + r * kM) * kOperandStride2 + b * (kK / 4u),         \
-                    kOperandStride2, gl_CooperativeMatrixLayoutRowMajor);                                         \
-      }                                                                                                           \
-      [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {                                                          \
-        MatrixB visited;                                                                                          \
-        coopMatLoad(visited, STAGE,                                                                               \
-                    b * kK * VKATTN_MATRIX_STRIDE(DIMS) + (subgroup_column * kSumBlocks + n) * (kN / 8u),         \
-                    VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                              \
-        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                        \
-          const uint sum = r * kSumBlocks + n;                                                                    \
-          gradient_sums[sum] = coopMatMulAdd(factors[r], visited, gradient_sums[sum]);                            \
-        }                                                                                                         \
-      }                                                                                                           \
-    }                                                                                                             \
+// sums += F X of the staged factors and of what is visited.
+void add_products() {
+  if (is_raised()) scale_sums();
+  [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {
+    MatrixA factors[kRowBlocks];
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+      coopMatLoad(factors[r], operand_stage, (subgroup_row + r * kM) * kOperandStride2 + b * (kK / 4u), kOperandStride2,
+                  gl_CooperativeMatrixLayoutRowMajor);
+    }
+    [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {
+      MatrixB visited;
+      coopMatLoad(visited, visited_stage, b * kK * kSumStride8 + (subgroup_column * kSumBlocks + n) * (kN / 8u),
+                  kSumStride8, gl_CooperativeMatrixLayoutRowMajor);
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+        const uint sum = r * kSumBlocks + n;
+        gradient_sums[sum] = coopMatMulAdd(factors[r], visited, gradient_sums[sum]);
+      }
+    }
   }
+}
 
-// Hands each sum to STORE(owned, dim, sum), by way of the subgroup's part of STAGE, which holds kM * kN numbers of each, in
-// quads. The sums are in units: factor_stage has those of the rows.
-#define VKATTN_STORE_SUMS(STAGE, STORE)                                                                            \
-  {                                                                                                                \
-    scale_sums();                                                                                                  \
-    const uint first = gl_SubgroupID * (kM * kN / 4u);                                                             \
-    [[dont_unroll]] for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) {                               \
-      /* Constant indices, so that the sums stay in registers; the branch is uniform. */                           \
-      [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {                                              \
-        if (i != block) continue;                                                                                  \
-        coopMatStore(gradient_sums[i], STAGE, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);                 \
-      }                                                                                                            \
-      subgroup_barrier(); /* lanes read what others have written */                                                \
-      const uint row = subgroup_row + block / kSumBlocks * kM;                                                     \
-      const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;                                   \
-      for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {                                    \
-        STORE(row + i / kN, dim + i % kN, STAGE[first + i / 4u][i % 4u]);                                          \
-      }                                                                                                            \
-      subgroup_barrier(); /* the next matrix is written over this one */                                           \
-    }                                                                                                              \
+// The pass has it: stores a sum, in numbers.
+void store_sum(uint owned, uint dim, float sum);
+
+// Hands each sum to store_sum(), by way of the subgroup's part of sum_stage, a matrix in quads. The sums are in units:
+// factor_stage has those of the rows.
+void store_sums() {
+  scale_sums();
+  const uint first = gl_SubgroupID * (kM * kN / 4u);
+  [[dont_unroll]] for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) {
+    // Constant indices, so that the sums stay in registers; the branch is uniform.
+    [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {
+      if (i != block) continue;
+      coopMatStore(gradient_sums[i], sum_stage, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);
+    }
+    subgroup_barrier();  // lanes read what others have written
+    const uint row = subgroup_row + block / kSumBlocks * kM;
+    const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;
+    for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {
+      store_sum(row + i / kN, dim + i % kN, sum_stage[first + i / 4u][i % 4u]);
+    }
+    subgroup_barrier();  // the next matrix is written over this one
   }
+}
 
 #endif
 

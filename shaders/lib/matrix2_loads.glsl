@@ -15,7 +15,7 @@ uint tensor_row_stride(uint stride, uint dims, bool loads8) {
 }
 
 // MATRIX = rows FIRST .. FIRST + ROWS - 1 and dims FIRST_DIM .. FIRST_DIM + BLOCK_DIMS - 1 of END rows of DIMS dims behind the
-// element BASE of QUADS; VIEW is AS_IT_IS or TRANSPOSED.
+// element BASE of QUADS; VIEW is AS_IT_IS or TRANSPOSED. A macro, as a function cannot take a buffer.
 #define VKATTN_LOAD_TENSOR(MATRIX, CLAMP, QUADS, BASE, ROW_STRIDE, DIMS, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS, VIEW) \
   {                                                                                                                    \
     const uint row_stride = ROW_STRIDE;                                                                                \

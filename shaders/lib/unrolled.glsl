@@ -5,6 +5,7 @@
 //
 // STEP is a function of the step, or a macro like one: what is written out is a call, behind a constant condition. Arrays
 // are reached in the function: glslang holds a literal index against the size that specialization constants have at first.
+// These are macros, as a function cannot take a function.
 #ifndef VKATTN_LIB_UNROLLED
 #define VKATTN_LIB_UNROLLED
 

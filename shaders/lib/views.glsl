@@ -1,5 +1,6 @@
 // The views of a storage buffer beside that of its words, NAME_words: as 16-bit elements where the device has 16-bit
-// storage, and as 8 or 16 bytes. Indices are relative to the bound range.
+// storage, and as 8 or 16 bytes. Indices are relative to the bound range. Macros, as a function cannot take a buffer: so are
+// all that have functions of a tensor NAME.
 #ifndef VKATTN_LIB_VIEWS
 #define VKATTN_LIB_VIEWS
 

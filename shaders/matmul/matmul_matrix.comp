@@ -13,7 +13,7 @@
 //
 // Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, 64 rows x 64 columns, kInner = 32; a by rows, b by
 // rows.
-//   registers      of a lane: kRows * kColumns / 32 sums + 4 * (a_fetches + b_fetches) of the next step + (kRows + kN)
+//   registers      of a lane: kRows * kColumns / 32 sums + 4 * (kAFetches + kBFetches) of the next step + (kRows + kN)
 //                  * kK / (2 * 32) operands = 128 + 32 + 20
 //   shared memory  16 * (VKATTN_MATMUL_MATRIX_STAGE4 of a + of b) + 4 * VKATTN_MATMUL_RESULT_STAGE bytes
 //                  = 16 * (128 * 5 + 32 * 17) + 4 * 1024 = 23,040
@@ -26,6 +26,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "lib/matrix_barriers.glsl"
+#include "lib/shares.glsl"
 #include "matmul/blocks.glsl"
 #include "matmul/operands.glsl"
 #include "matmul/results.glsl"
@@ -55,80 +56,110 @@ Block block;
 MatrixC sums[kRowBlocks * kColumnBlocks];
 shared float result_stage[VKATTN_MATMUL_RESULT_STAGE(kSubgroups, kM, kN)];
 
-// For each operand NAME, whose BLOCK outer elements are staged:
-//   void find_NAME()                 where this thread's vectors of 8 lie
-//   void fetch_NAME(inner, whole)    to registers; all of them before the first is written, so that latencies overlap
-//   void stage_NAME()                from there to shared memory
-// Vectors lie along the inner dimension, or with VKATTN_MATMUL_LOADS_OUTER along the other. Outer elements behind the last
-// repeat others, as nothing of theirs is stored; inner ones are zeros (`whole`: there are none).
-#define VKATTN_MATMUL_STAGE(NAME, LOADS, LOADS8, BLOCK, SIZE, FIRST)                                             \
-  const bool NAME##_by_outer = LOADS == VKATTN_MATMUL_LOADS_OUTER;                                               \
-  const uint NAME##_line8 = (NAME##_by_outer ? BLOCK : kInner) / 8;                                              \
-  const uint NAME##_stride8 = VKATTN_MATRIX_STRIDE(NAME##_by_outer ? BLOCK : kInner);                            \
-  const uint NAME##_vectors = BLOCK * kInner / 8;                                                                \
-  const uint NAME##_fetches = (NAME##_vectors + kWorkgroupSize - 1) / kWorkgroupSize;                            \
-  shared uvec4 NAME##_stage[VKATTN_MATMUL_MATRIX_STAGE4(NAME##_by_outer ? kInner : BLOCK,                        \
-                                                        NAME##_by_outer ? BLOCK : kInner)];                      \
-  uvec4 NAME##_fetched[NAME##_fetches];                                                                          \
-  uint NAME##_source[NAME##_fetches];                                                                            \
-  uint NAME##_second[NAME##_fetches]; /* the distance of elements 4 to 7 */                                      \
-                                                                                                                 \
-  uint NAME##_vector(uint n) { return min(gl_LocalInvocationIndex + n * kWorkgroupSize, NAME##_vectors - 1u); }  \
-  uint NAME##_line(uint n) { return NAME##_vector(n) / NAME##_line8; }                                           \
-  uint NAME##_along(uint n) { return NAME##_vector(n) % NAME##_line8 * 8u; }                                     \
-  uint NAME##_vector_inner(uint n) { return NAME##_by_outer ? NAME##_line(n) : NAME##_along(n); }                \
-                                                                                                                 \
-  void find_##NAME() {                                                                                           \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                       \
-      const uint outer = FIRST + (NAME##_by_outer ? NAME##_along(n) : NAME##_line(n));                           \
-      const uint existing = min(outer, NAME##_by_outer ? SIZE - (LOADS8 ? 8u : 4u) : SIZE - 1u);                 \
-      NAME##_source[n] = NAME##_outer(block.batch, existing);                                                    \
-      NAME##_second[n] = NAME##_by_outer && existing + 4u >= SIZE ? 0u : 4u;                                     \
-    }                                                                                                            \
-  }                                                                                                              \
-                                                                                                                 \
-  uvec4 NAME##_dense8(uint index, uint second) {                                                                 \
-    if (LOADS8) return VKATTN_LOAD4(NAME, index >> 3);                                                           \
-    return uvec4(VKATTN_LOAD2(NAME, index >> 2), VKATTN_LOAD2(NAME, (index + second) >> 2));                     \
-  }                                                                                                              \
-                                                                                                                 \
-  /* One element of the inner dimension, 0 behind the last. */                                                   \
-  uint NAME##_bits(uint source, uint inner) {                                                                    \
-    const uint last = block.inner_end - 1u;                                                                      \
-    const uint bits = VKATTN_HALF_BITS(NAME, source + min(inner, last) * params.NAME##_inner_stride);            \
-    return inner <= last ? bits : 0u;                                                                            \
-  }                                                                                                              \
-  uint NAME##_bits2(uint source, uint inner) {                                                                   \
-    return NAME##_bits(source, inner) | NAME##_bits(source, inner + 1u) << 16;                                   \
-  }                                                                                                              \
-                                                                                                                 \
-  uvec4 NAME##_vector8(uint n, uint inner, bool whole) {                                                         \
-    const uint at = inner + NAME##_vector_inner(n);                                                              \
-    const uint source = NAME##_source[n];                                                                        \
-    if (NAME##_by_outer) {                                                                                       \
-      const uint last = block.inner_end - 1u;                                                                    \
-      const uvec4 bits = NAME##_dense8(source + min(at, last) * params.NAME##_inner_stride, NAME##_second[n]);   \
-      return whole ? bits : mix(uvec4(0u), bits, bvec4(at <= last));                                             \
-    }                                                                                                            \
-    if (whole && LOADS == VKATTN_MATMUL_LOADS_INNER) return NAME##_dense8(source + at, 4u);                      \
-    return uvec4(NAME##_bits2(source, at), NAME##_bits2(source, at + 2u), NAME##_bits2(source, at + 4u),         \
-                 NAME##_bits2(source, at + 6u));                                                                 \
-  }                                                                                                              \
-                                                                                                                 \
-  void fetch_##NAME(uint inner, bool whole) {                                                                    \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) NAME##_fetched[n] = NAME##_vector8(n, inner, whole);    \
-  }                                                                                                              \
-                                                                                                                 \
-  void stage_##NAME() {                                                                                          \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                       \
-      const bool is_own = NAME##_vectors % kWorkgroupSize == 0 ||                                                \
-                          gl_LocalInvocationIndex + n * kWorkgroupSize < NAME##_vectors;                         \
-      if (is_own) NAME##_stage[NAME##_line(n) * NAME##_stride8 + NAME##_along(n) / 8u] = NAME##_fetched[n];      \
-    }                                                                                                            \
-  }
+// Operands are staged in lines, along the inner dimension or, with VKATTN_MATMUL_LOADS_OUTER, along the other. A thread moves
+// vectors of 8 elements of a line.
+const bool kAByOuter = kALoads == VKATTN_MATMUL_LOADS_OUTER;
+const bool kBByOuter = kBLoads == VKATTN_MATMUL_LOADS_OUTER;
+const uint kALine = kAByOuter ? kBlockRows : kInner;  // elements
+const uint kBLine = kBByOuter ? kBlockColumns : kInner;
+const uint kAStride8 = VKATTN_MATRIX_STRIDE(kALine);
+const uint kBStride8 = VKATTN_MATRIX_STRIDE(kBLine);
+const uint kAVectors = kBlockRows * kInner / 8;
+const uint kBVectors = kBlockColumns * kInner / 8;
+const uint kAFetches = (kAVectors + kWorkgroupSize - 1) / kWorkgroupSize;
+const uint kBFetches = (kBVectors + kWorkgroupSize - 1) / kWorkgroupSize;
+shared uvec4 a_stage[VKATTN_MATMUL_MATRIX_STAGE4(kAByOuter ? kInner : kBlockRows, kALine)];
+shared uvec4 b_stage[VKATTN_MATMUL_MATRIX_STAGE4(kBByOuter ? kInner : kBlockColumns, kBLine)];
 
-VKATTN_MATMUL_STAGE(a, kALoads, kALoads8, kBlockRows, params.rows, block.first_row)
-VKATTN_MATMUL_STAGE(b, kBLoads, kBLoads8, kBlockColumns, params.columns, block.first_column)
+// Where a thread's vector lies.
+struct Source {
+  uint first;
+  uint second;  // the distance of elements 4 to 7
+};
+Source a_source[kAFetches], b_source[kBFetches];
+uvec4 a_fetched[kAFetches], b_fetched[kBFetches];
+
+// Functions with `of_b` are those of both operands; it is a constant once they are inlined.
+
+bool is_by_outer(bool of_b) { return of_b ? kBByOuter : kAByOuter; }
+uint vector_of(bool of_b, uint n) { return unit_of_share(n, of_b ? kBVectors : kAVectors, kWorkgroupSize); }
+uint line_of(bool of_b, uint n) { return vector_of(of_b, n) / ((of_b ? kBLine : kALine) / 8u); }
+uint along_line(bool of_b, uint n) { return vector_of(of_b, n) % ((of_b ? kBLine : kALine) / 8u) * 8u; }
+uint inner_of(bool of_b, uint n) { return is_by_outer(of_b) ? line_of(of_b, n) : along_line(of_b, n); }
+uint outer_of(bool of_b, uint n) { return is_by_outer(of_b) ? along_line(of_b, n) : line_of(of_b, n); }
+
+// Outer elements behind the last repeat others, as nothing of theirs is stored.
+Source source_of(bool of_b, uint n) {
+  const uint size = of_b ? params.columns : params.rows;
+  const uint outer = (of_b ? block.first_column : block.first_row) + outer_of(of_b, n);
+  const uint last = is_by_outer(of_b) ? size - ((of_b ? kBLoads8 : kALoads8) ? 8u : 4u) : size - 1u;
+  const uint existing = min(outer, last);
+  const uint first = of_b ? b_outer(block.batch, existing) : a_outer(block.batch, existing);
+  return Source(first, is_by_outer(of_b) && existing + 4u >= size ? 0u : 4u);
+}
+
+uvec4 dense8(bool of_b, uint index, uint second) {
+  if (of_b) {
+    if (kBLoads8) return VKATTN_LOAD4(b, index >> 3);
+    return uvec4(VKATTN_LOAD2(b, index >> 2), VKATTN_LOAD2(b, (index + second) >> 2));
+  }
+  if (kALoads8) return VKATTN_LOAD4(a, index >> 3);
+  return uvec4(VKATTN_LOAD2(a, index >> 2), VKATTN_LOAD2(a, (index + second) >> 2));
+}
+
+// One element of the inner dimension, 0 behind the last.
+uint bits_at(bool of_b, uint first, uint inner) {
+  const uint last = block.inner_end - 1u;
+  const uint existing = min(inner, last);
+  uint bits;
+  if (of_b) {
+    bits = VKATTN_HALF_BITS(b, first + existing * params.b_inner_stride);
+  } else {
+    bits = VKATTN_HALF_BITS(a, first + existing * params.a_inner_stride);
+  }
+  return inner <= last ? bits : 0u;
+}
+
+uint bits2_at(bool of_b, uint first, uint inner) {
+  return bits_at(of_b, first, inner) | bits_at(of_b, first, inner + 1u) << 16;
+}
+
+// A thread's vector of a step. Inner elements behind the last are zeros; `whole`: there are none.
+uvec4 vector8(bool of_b, Source source, uint n, uint inner, bool whole) {
+  const uint at = inner + inner_of(of_b, n);
+  if (is_by_outer(of_b)) {
+    const uint last = block.inner_end - 1u;
+    const uint stride = of_b ? params.b_inner_stride : params.a_inner_stride;
+    const uvec4 bits = dense8(of_b, source.first + min(at, last) * stride, source.second);
+    return whole ? bits : mix(uvec4(0u), bits, bvec4(at <= last));
+  }
+  if (whole && (of_b ? kBLoads : kALoads) == VKATTN_MATMUL_LOADS_INNER) return dense8(of_b, source.first + at, 4u);
+  return uvec4(bits2_at(of_b, source.first, at), bits2_at(of_b, source.first, at + 2u),
+               bits2_at(of_b, source.first, at + 4u), bits2_at(of_b, source.first, at + 6u));
+}
+
+void find_vectors() {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_source[n] = source_of(false, n);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(true, n);
+}
+
+// To registers: all vectors before the first is written, so that latencies overlap.
+void fetch_vectors(uint inner, bool whole) {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = vector8(false, a_source[n], n, inner, whole);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = vector8(true, b_source[n], n, inner, whole);
+}
+
+// From there to shared memory.
+void stage_vectors() {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) {
+    if (!is_own_unit(n, kAVectors, kWorkgroupSize)) continue;
+    a_stage[line_of(false, n) * kAStride8 + along_line(false, n) / 8u] = a_fetched[n];
+  }
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) {
+    if (!is_own_unit(n, kBVectors, kWorkgroupSize)) continue;
+    b_stage[line_of(true, n) * kBStride8 + along_line(true, n) / 8u] = b_fetched[n];
+  }
+}
 
 uint subgroup_row;  // the subgroup's first row and column in the block
 uint subgroup_column;
@@ -136,29 +167,27 @@ uint subgroup_column;
 void fetch(uint inner) {
   const bool whole = inner + kInner <= block.inner_end;
   if (whole) {
-    fetch_a(inner, true);
-    fetch_b(inner, true);
+    fetch_vectors(inner, true);
   } else {
-    fetch_a(inner, false);
-    fetch_b(inner, false);
+    fetch_vectors(inner, false);
   }
 }
 
 void load_a(out MatrixA a, uint r, uint k) {
   const uint row = subgroup_row + r * kM;
-  if (a_by_outer) {
-    coopMatLoad(a, a_stage, k * kK * a_stride8 + row / 8u, a_stride8, gl_CooperativeMatrixLayoutColumnMajor);
+  if (kAByOuter) {
+    coopMatLoad(a, a_stage, k * kK * kAStride8 + row / 8u, kAStride8, gl_CooperativeMatrixLayoutColumnMajor);
   } else {
-    coopMatLoad(a, a_stage, row * a_stride8 + k * (kK / 8u), a_stride8, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(a, a_stage, row * kAStride8 + k * (kK / 8u), kAStride8, gl_CooperativeMatrixLayoutRowMajor);
   }
 }
 
 void load_b(out MatrixB b, uint c, uint k) {
   const uint column = subgroup_column + c * kN;
-  if (b_by_outer) {
-    coopMatLoad(b, b_stage, k * kK * b_stride8 + column / 8u, b_stride8, gl_CooperativeMatrixLayoutRowMajor);
+  if (kBByOuter) {
+    coopMatLoad(b, b_stage, k * kK * kBStride8 + column / 8u, kBStride8, gl_CooperativeMatrixLayoutRowMajor);
   } else {
-    coopMatLoad(b, b_stage, column * b_stride8 + k * (kK / 8u), b_stride8, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(b, b_stage, column * kBStride8 + k * (kK / 8u), kBStride8, gl_CooperativeMatrixLayoutColumnMajor);
   }
 }
 
@@ -201,12 +230,10 @@ void main() {
   subgroup_column = gl_SubgroupID % kGridColumns * kColumns;
   [[unroll]] for (uint i = 0; i < kRowBlocks * kColumnBlocks; ++i) sums[i] = MatrixC(0.0);
   if (block.inner_begin < block.inner_end) {
-    find_a();
-    find_b();
+    find_vectors();
     fetch(block.inner_begin);
     for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
-      stage_a();
-      stage_b();
+      stage_vectors();
       workgroup_barrier();  // what is staged is read by others
       if (inner + kInner < block.inner_end) fetch(inner + kInner);
       add_products();

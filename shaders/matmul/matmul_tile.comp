@@ -13,7 +13,7 @@
 //                 +------+             +------+
 //
 // Budget. Example: 256 threads, 16 columns of them, 4 rows x 4 columns, kInner = 16, e = 4 bytes an element.
-//   registers      kRows * kColumns sums + 4 * (a_fetches + b_fetches) of the next step + kRows + kColumns operands
+//   registers      kRows * kColumns sums + 4 * (kAFetches + kBFetches) of the next step + kRows + kColumns operands
 //                  = 16 + 8 + 8
 //   shared memory  4 * (VKATTN_MATMUL_TILE_STAGE of rows + of columns) bytes = 4 * 16 * (68 + 68) = 8,704
 //   memory         each multiply-add reads e / kBlockColumns bytes of a + e / kBlockRows of b = 1/16 + 1/16
@@ -21,6 +21,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
+#include "lib/shares.glsl"
 #include "matmul/blocks.glsl"
 #include "matmul/operands.glsl"
 #include "matmul/results.glsl"
@@ -35,73 +36,96 @@ const uint kBlockColumns = kGridColumns * kColumns;
 Block block;
 float sums[kRows * kColumns];
 
-// For each operand NAME, whose BLOCK outer elements are staged by rows of the inner dimension:
-//   void find_NAME()                      where this thread's quads lie
-//   void fetch_NAME(inner, whole)         to registers; all quads before the first is written, so that their latencies overlap
-//   void stage_NAME()                     from there to shared memory
-// Quads lie along the inner dimension, or with VKATTN_MATMUL_LOADS_OUTER along the other. Outer elements behind the last
-// repeat it, as nothing of theirs is stored; inner ones are zeros (`whole`: there are none).
-#define VKATTN_MATMUL_STAGE(NAME, LOADS, BLOCK, SIZE, FIRST)                                                                \
-  const uint NAME##_stride = BLOCK + 4;                                                                                     \
-  const uint NAME##_stage_quads = BLOCK * kInner / 4;                                                                       \
-  const uint NAME##_fetches = (NAME##_stage_quads + kWorkgroupSize - 1) / kWorkgroupSize;                                   \
-  shared float NAME##_stage[VKATTN_MATMUL_TILE_STAGE(BLOCK, kInner)];                                                       \
-  vec4 NAME##_fetched[NAME##_fetches];                                                                                      \
-  uint NAME##_source[NAME##_fetches];                                                                                       \
-                                                                                                                            \
-  uint NAME##_quad(uint n) { return min(gl_LocalInvocationIndex + n * kWorkgroupSize, NAME##_stage_quads - 1u); }           \
-  uint NAME##_quad_outer(uint n) {                                                                                          \
-    return LOADS == VKATTN_MATMUL_LOADS_OUTER ? NAME##_quad(n) % (BLOCK / 4u) * 4u : NAME##_quad(n) / (kInner / 4u);        \
-  }                                                                                                                         \
-  uint NAME##_quad_inner(uint n) {                                                                                          \
-    return LOADS == VKATTN_MATMUL_LOADS_OUTER ? NAME##_quad(n) / (BLOCK / 4u) : NAME##_quad(n) % (kInner / 4u) * 4u;        \
-  }                                                                                                                         \
-                                                                                                                            \
-  void find_##NAME() {                                                                                                      \
-    const uint last = LOADS == VKATTN_MATMUL_LOADS_OUTER ? SIZE - 4u : SIZE - 1u;                                           \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                                  \
-      NAME##_source[n] = NAME##_outer(block.batch, min(FIRST + NAME##_quad_outer(n), last));                                \
-    }                                                                                                                       \
-  }                                                                                                                         \
-                                                                                                                            \
-  vec4 NAME##_part(uint source, uint inner) {                                                                               \
-    const uint last = block.inner_end - 1u;                                                                                 \
-    if (LOADS == VKATTN_MATMUL_LOADS_OUTER) {                                                                               \
-      return mix(vec4(0.0), NAME##_outer4(source, min(inner, last)), bvec4(inner <= last));                                 \
-    }                                                                                                                       \
-    vec4 elements;                                                                                                          \
-    [[unroll]] for (uint i = 0; i < 4; ++i) {                                                                               \
-      elements[i] = inner + i <= last ? NAME##_element(source, min(inner + i, last)) : 0.0;                                 \
-    }                                                                                                                       \
-    return elements;                                                                                                        \
-  }                                                                                                                         \
-                                                                                                                            \
-  void fetch_##NAME(uint inner, bool whole) {                                                                               \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                                  \
-      const uint at = inner + NAME##_quad_inner(n);                                                                         \
-      if (!whole) {                                                                                                         \
-        NAME##_fetched[n] = NAME##_part(NAME##_source[n], at);                                                              \
-      } else if (LOADS == VKATTN_MATMUL_LOADS_OUTER) {                                                                      \
-        NAME##_fetched[n] = NAME##_outer4(NAME##_source[n], at);                                                            \
-      } else {                                                                                                              \
-        NAME##_fetched[n] = NAME##_inner4(NAME##_source[n], at);                                                            \
-      }                                                                                                                     \
-    }                                                                                                                       \
-  }                                                                                                                         \
-                                                                                                                            \
-  void stage_##NAME() {                                                                                                     \
-    const uint step = LOADS == VKATTN_MATMUL_LOADS_OUTER ? 1u : NAME##_stride;                                              \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                                  \
-      if (NAME##_stage_quads % kWorkgroupSize != 0 && gl_LocalInvocationIndex + n * kWorkgroupSize >= NAME##_stage_quads) { \
-        continue;                                                                                                           \
-      }                                                                                                                     \
-      const uint first = NAME##_quad_inner(n) * NAME##_stride + NAME##_quad_outer(n);                                       \
-      [[unroll]] for (uint i = 0; i < 4; ++i) NAME##_stage[first + i * step] = NAME##_fetched[n][i];                        \
-    }                                                                                                                       \
-  }
+// Operands are staged by rows of the inner dimension. A thread moves quads of elements, which lie along the inner dimension or,
+// with VKATTN_MATMUL_LOADS_OUTER, along the other.
+const uint kAStride = kBlockRows + 4;
+const uint kBStride = kBlockColumns + 4;
+const uint kAStageQuads = kBlockRows * kInner / 4;
+const uint kBStageQuads = kBlockColumns * kInner / 4;
+const uint kAFetches = (kAStageQuads + kWorkgroupSize - 1) / kWorkgroupSize;
+const uint kBFetches = (kBStageQuads + kWorkgroupSize - 1) / kWorkgroupSize;
+shared float a_stage[VKATTN_MATMUL_TILE_STAGE(kBlockRows, kInner)];
+shared float b_stage[VKATTN_MATMUL_TILE_STAGE(kBlockColumns, kInner)];
+vec4 a_fetched[kAFetches], b_fetched[kBFetches];
+uint a_source[kAFetches], b_source[kBFetches];
 
-VKATTN_MATMUL_STAGE(a, kALoads, kBlockRows, params.rows, block.first_row)
-VKATTN_MATMUL_STAGE(b, kBLoads, kBlockColumns, params.columns, block.first_column)
+// Functions with `of_b` are those of both operands; it is a constant once they are inlined.
+
+bool is_by_outer(bool of_b) { return (of_b ? kBLoads : kALoads) == VKATTN_MATMUL_LOADS_OUTER; }
+uint quad_of(bool of_b, uint n) { return unit_of_share(n, of_b ? kBStageQuads : kAStageQuads, kWorkgroupSize); }
+
+uint outer_of(bool of_b, uint n) {
+  const uint block_quads = (of_b ? kBlockColumns : kBlockRows) / 4u;
+  return is_by_outer(of_b) ? quad_of(of_b, n) % block_quads * 4u : quad_of(of_b, n) / (kInner / 4u);
+}
+
+uint inner_of(bool of_b, uint n) {
+  const uint block_quads = (of_b ? kBlockColumns : kBlockRows) / 4u;
+  return is_by_outer(of_b) ? quad_of(of_b, n) / block_quads : quad_of(of_b, n) % (kInner / 4u) * 4u;
+}
+
+// Outer elements behind the last repeat it, as nothing of theirs is stored.
+uint source_of(bool of_b, uint n) {
+  const uint last = (of_b ? params.columns : params.rows) - (is_by_outer(of_b) ? 4u : 1u);
+  const uint outer = min((of_b ? block.first_column : block.first_row) + outer_of(of_b, n), last);
+  return of_b ? b_outer(block.batch, outer) : a_outer(block.batch, outer);
+}
+
+float element_at(bool of_b, uint source, uint inner) {
+  return of_b ? b_element(source, inner) : a_element(source, inner);
+}
+vec4 inner4_at(bool of_b, uint source, uint inner) {
+  return of_b ? b_inner4(source, inner) : a_inner4(source, inner);
+}
+vec4 outer4_at(bool of_b, uint source, uint inner) {
+  return of_b ? b_outer4(source, inner) : a_outer4(source, inner);
+}
+
+// A quad where inner elements behind the last are zeros.
+vec4 part_at(bool of_b, uint source, uint inner) {
+  const uint last = block.inner_end - 1u;
+  if (is_by_outer(of_b)) {
+    return mix(vec4(0.0), outer4_at(of_b, source, min(inner, last)), bvec4(inner <= last));
+  }
+  vec4 elements;
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    elements[i] = inner + i <= last ? element_at(of_b, source, min(inner + i, last)) : 0.0;
+  }
+  return elements;
+}
+
+// A thread's quad of a step; `whole`: there are no inner elements behind the last.
+vec4 quad_at(bool of_b, uint source, uint n, uint inner, bool whole) {
+  const uint at = inner + inner_of(of_b, n);
+  if (!whole) return part_at(of_b, source, at);
+  if (is_by_outer(of_b)) return outer4_at(of_b, source, at);
+  return inner4_at(of_b, source, at);
+}
+
+void find_quads() {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_source[n] = source_of(false, n);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(true, n);
+}
+
+// To registers: all quads before the first is written, so that their latencies overlap.
+void fetch_quads(uint inner, bool whole) {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = quad_at(false, a_source[n], n, inner, whole);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = quad_at(true, b_source[n], n, inner, whole);
+}
+
+// From there to shared memory.
+void stage_quads() {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) {
+    if (!is_own_unit(n, kAStageQuads, kWorkgroupSize)) continue;
+    const uint first = inner_of(false, n) * kAStride + outer_of(false, n);
+    [[unroll]] for (uint i = 0; i < 4; ++i) a_stage[first + i * (is_by_outer(false) ? 1u : kAStride)] = a_fetched[n][i];
+  }
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) {
+    if (!is_own_unit(n, kBStageQuads, kWorkgroupSize)) continue;
+    const uint first = inner_of(true, n) * kBStride + outer_of(true, n);
+    [[unroll]] for (uint i = 0; i < 4; ++i) b_stage[first + i * (is_by_outer(true) ? 1u : kBStride)] = b_fetched[n][i];
+  }
+}
 
 // The i-th of a thread's rows or columns in the block, of which it has `count`, among `threads` threads.
 uint own_outer(uint i, uint count, uint thread, uint threads) {
@@ -113,8 +137,8 @@ uint own_column(uint c) { return own_outer(c, kColumns, gl_LocalInvocationIndex 
 void add_products() {
   [[unroll]] for (uint k = 0; k < kInner; ++k) {
     float a[kRows], b[kColumns];
-    [[unroll]] for (uint r = 0; r < kRows; ++r) a[r] = a_stage[k * a_stride + own_row(r)];
-    [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c] = b_stage[k * b_stride + own_column(c)];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) a[r] = a_stage[k * kAStride + own_row(r)];
+    [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c] = b_stage[k * kBStride + own_column(c)];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       [[unroll]] for (uint c = 0; c < kColumns; ++c) sums[r * kColumns + c] += a[r] * b[c];
     }
@@ -124,11 +148,9 @@ void add_products() {
 void fetch(uint inner) {
   const bool whole = inner + kInner <= block.inner_end;
   if (whole) {
-    fetch_a(inner, true);
-    fetch_b(inner, true);
+    fetch_quads(inner, true);
   } else {
-    fetch_a(inner, false);
-    fetch_b(inner, false);
+    fetch_quads(inner, false);
   }
 }
 
@@ -138,12 +160,10 @@ void main() {
   block = block_of(unit, kBlockRows, kBlockColumns);
   [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) sums[i] = 0.0;
   if (block.inner_begin < block.inner_end) {
-    find_a();
-    find_b();
+    find_quads();
     fetch(block.inner_begin);
     for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
-      stage_a();
-      stage_b();
+      stage_quads();
       barrier();  // what is staged is read by others
       if (inner + kInner < block.inner_end) fetch(inner + kInner);
       add_products();

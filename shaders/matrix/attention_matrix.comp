@@ -103,10 +103,10 @@ void compute_scores() {
   [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
   [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     MatrixA queries[kRowBlocks];
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) { VKATTN_LOAD_QUERIES(queries[r], r, b) }
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) load_queries(queries[r], r, b);
     [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
       MatrixB keys;
-      VKATTN_LOAD_KEYS(keys, b, n)
+      load_keys(keys, b, n);
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         scores[r * kKeyBlocks + n] = coopMatMulAdd(queries[r], keys, scores[r * kKeyBlocks + n]);
       }
@@ -228,7 +228,7 @@ void accumulate_values() {
     }
     [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
       MatrixB values;
-      VKATTN_LOAD_VALUES(values, b, n)
+      load_values(values, b, n);
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         sums[r * kValueBlocks + n] = coopMatMulAdd(probabilities[r], values, sums[r * kValueBlocks + n]);
       }

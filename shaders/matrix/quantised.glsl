@@ -65,10 +65,10 @@ void compute_scaled_scores() {
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) part[r] = MatrixC(0.0);
       [[unroll]] for (uint b = s * kScaleHeadBlocks; b < min((s + 1) * kScaleHeadBlocks, kHeadBlocks); ++b) {
         MatrixB keys;
-        VKATTN_LOAD_KEYS(keys, b, n)
+        load_keys(keys, b, n);
         [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
           MatrixA queries;
-          VKATTN_LOAD_QUERIES(queries, r, b)
+          load_queries(queries, r, b);
           part[r] = coopMatMulAdd(queries, keys, part[r]);
         }
       }
@@ -139,7 +139,7 @@ void accumulate_scaled_values() {
       }
       [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
         MatrixB values;
-        VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
+        load_values(values, b, s * kScaleValueBlocks + n);
         [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
           part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
         }

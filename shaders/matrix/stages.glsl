@@ -60,24 +60,29 @@ uint lane_part;     // which of the row's kRowLanes parts is the lane's
 
 // Operands from their stages or registers: queries of rows r * kM on, by block b of the head dims; keys of block b by
 // block n of the tile's keys; values of block b of the keys by block n of the value dims.
-#define VKATTN_LOAD_QUERIES(TARGET, R, B)                                                                             \
-  if (kQueryInRegisters) {                                                                                            \
-    TARGET = query_blocks[(R) * kHeadBlocks + (B)];                                                                   \
-  } else {                                                                                                            \
-    coopMatLoad(TARGET, query_stage, (subgroup_row + (R) * kM) * kKeyStride8 + (B) * (kK / 8), kKeyStride8,           \
-                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
+void load_queries(out MatrixA queries, uint r, uint b) {
+  if (kQueryInRegisters) {
+    queries = query_blocks[r * kHeadBlocks + b];
+  } else {
+    coopMatLoad(queries, query_stage, (subgroup_row + r * kM) * kKeyStride8 + b * (kK / 8), kKeyStride8,
+                gl_CooperativeMatrixLayoutRowMajor);
   }
-#define VKATTN_LOAD_KEYS(TARGET, B, N)                                                                                \
-  coopMatLoad(TARGET, key_stage, (N) * kN * kKeyStride8 + (B) * (kK / 8), kKeyStride8,                                \
+}
+
+void load_keys(out MatrixB keys, uint b, uint n) {
+  coopMatLoad(keys, key_stage, n * kN * kKeyStride8 + b * (kK / 8), kKeyStride8,
               gl_CooperativeMatrixLayoutColumnMajor);
-#define VKATTN_LOAD_VALUES(TARGET, B, N)                                                                              \
-  if (kValuesTransposed) {                                                                                            \
-    coopMatLoad(TARGET, value_stage, (N) * kN * kValueStride8 + (B) * (kK / 8), kValueStride8,                        \
-                gl_CooperativeMatrixLayoutColumnMajor);                                                               \
-  } else {                                                                                                            \
-    coopMatLoad(TARGET, value_stage, (B) * kK * kValueStride8 + (N) * (kN / 8), kValueStride8,                        \
-                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
+}
+
+void load_values(out MatrixB values, uint b, uint n) {
+  if (kValuesTransposed) {
+    coopMatLoad(values, value_stage, n * kN * kValueStride8 + b * (kK / 8), kValueStride8,
+                gl_CooperativeMatrixLayoutColumnMajor);
+  } else {
+    coopMatLoad(values, value_stage, b * kK * kValueStride8 + n * (kN / 8), kValueStride8,
+                gl_CooperativeMatrixLayoutRowMajor);
   }
+}
 
 void store_scores(MatrixC scores, uint r, uint n) {
   coopMatStore(scores, score_stage, (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,

@@ -46,6 +46,7 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 // Queries that a function fetches: as accumulators they can be converted to an operand.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 
+// A macro, as a function cannot take a buffer.
 #define VKATTN_LOAD_HEAD(MATRIX, NAME, CLAMP, BATCH, HEAD, DIMS, LOADS8, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS, VIEW) \
   VKATTN_LOAD_TENSOR(MATRIX, CLAMP, NAME##_quads, NAME##_row(BATCH, HEAD, 0u),                                         \
                      tensor_row_stride(params.NAME##_row_stride, DIMS, LOADS8), DIMS, END, FIRST, ROWS, FIRST_DIM,     \
