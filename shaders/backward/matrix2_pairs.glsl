@@ -25,6 +25,7 @@
 #include "lib/key_ranges.glsl"
 #include "lib/matrix_forms.glsl"
 #include "lib/matrix2_loads.glsl"
+#include "lib/matrix2_rows.glsl"
 
 #extension GL_NV_cooperative_matrix2 : require
 
@@ -184,8 +185,6 @@ void finish_pairs(out PairMatrix weights, out PairMatrix gradients, PairMatrix s
 
 // --- Units ---
 
-float any_of_both(const in float a, const in float b) { return a; }
-
 float larger_magnitude(const in float a, const in float b) {
   return uintBitsToFloat(max(floatBitsToUint(a) & 0x7fffffffu, floatBitsToUint(b) & 0x7fffffffu));
 }
@@ -227,10 +226,10 @@ void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, 
   coopMatPerElementNV(changes, units, change_of_owner_unit, raised);
   units = raised;
   SumMatrix(kHeadBlock) sum_changes;
-  coopMatReduceNV(sum_changes, changes, gl_CooperativeMatrixReduceRowNV, any_of_both);
+  VKATTN_SPREAD_ROWS(sum_changes, changes);
   sum = sum * sum_changes;
   PairMatrix pair_units;
-  coopMatReduceNV(pair_units, units, gl_CooperativeMatrixReduceRowNV, any_of_both);
+  VKATTN_SPREAD_ROWS(pair_units, units);
   coopMatPerElementNV(gradients, gradients, in_units, pair_units);
 #endif
   factors = FactorMatrix(gradients);
@@ -240,7 +239,7 @@ void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, 
 void leave_units(inout SumMatrix(kHeadBlock) sum) {
 #if !VKATTN_MATRIX_BFLOAT16
   SumMatrix(kHeadBlock) sum_units;
-  coopMatReduceNV(sum_units, units, gl_CooperativeMatrixReduceRowNV, any_of_both);
+  VKATTN_SPREAD_ROWS(sum_units, units);
   if (kScaledFactors > 1u) sum_units = sum_units * backward.operand_scale;
   sum = sum * sum_units;
 #else

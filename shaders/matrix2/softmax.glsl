@@ -4,6 +4,7 @@
 
 #include "lib/dropout.glsl"
 #include "lib/key_walk.glsl"
+#include "lib/matrix2_rows.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/matrix_quantised.glsl"
@@ -113,7 +114,7 @@ void change_references(RowMatrix reference) {
   row_reference = reference;
   row_sum = row_sum * factors;
   SumMatrix sum_factors;
-  coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
+  VKATTN_SPREAD_ROWS(sum_factors, factors);
   [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
 }
 
@@ -131,7 +132,7 @@ void raise_references(ScoreMatrix scores) {
 void update_softmax(inout ScoreMatrix scores, bool masked) {
   raise_references(scores);
   ScoreMatrix references;
-  coopMatReduceNV(references, row_reference, gl_CooperativeMatrixReduceRowNV, larger);
+  VKATTN_SPREAD_ROWS(references, row_reference);
   if (looks_for_hidden(masked)) {
     coopMatPerElementNV(scores, scores, masked_probability, references);
   } else {
