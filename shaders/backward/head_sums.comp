@@ -11,6 +11,7 @@
 #include "backward/gradients.glsl"
 #include "lib/entries.glsl"
 #include "lib/sinks.glsl"
+#include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
@@ -22,7 +23,7 @@ shared float slope_parts[kWorkgroupSize];
 shared float sink_parts[kWorkgroupSize];
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   if (group >= params.tile_count) return;  // uniform over the workgroup, so no barrier is missed
   const uint head = params.first_tile + group;
   const float sink = sink_score(head, 0u);

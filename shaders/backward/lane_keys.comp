@@ -19,6 +19,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "backward/pairs.glsl"
+#include "backward/step_ranges.glsl"
 #include "lib/dropout.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -174,23 +175,21 @@ void begin_keys(uint first_key, uint last_key) {
 }
 
 void visit_rows(RowRange rows) {
-  const uint full_begin = rows.begin + (rows.full_begin - rows.begin + kMaskedRows - 1u) / kMaskedRows * kMaskedRows;
-  const uint full_end =
-      full_begin + (max(rows.full_end, full_begin) - full_begin) / kRows * kRows;
-  uint full = full_begin;
-  if (full < full_end) {  // loops are tested at their end, see lib/key_walk.glsl
+  const StepRange steps = step_range(int(rows.begin), int(rows.end), int(rows.full_begin), int(rows.full_end),
+                                     int(kMaskedRows), int(kRows));
+  int full = steps.full_begin;
+  if (full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
-      visit(full, kRows, full_end, false);
-      full += kRows;
-    } while (full < full_end);
+      visit(uint(full), kRows, uint(steps.full_end), false);
+      full += int(kRows);
+    } while (full < steps.full_end);
   }
-  uint row = rows.begin == full_begin ? full_end : rows.begin;
-  if (row < rows.end) {
+  int row = first_masked(steps);
+  if (row < steps.end) {
     [[dont_unroll]] do {
-      visit(row, kMaskedRows, rows.end, true);
-      row += kMaskedRows;
-      if (row == full_begin) row = full_end;
-    } while (row < rows.end);
+      visit(uint(row), kMaskedRows, uint(steps.end), true);
+      row = next_masked(steps, row, int(kMaskedRows));
+    } while (row < steps.end);
   }
 }
 

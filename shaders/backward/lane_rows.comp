@@ -22,6 +22,7 @@
 
 #include "backward/pairs.glsl"
 #include "backward/scores.glsl"
+#include "backward/step_ranges.glsl"
 #include "lib/key_walk.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -243,23 +244,26 @@ void clear_rows(uint first_row) {
 }
 
 void visit_keys(KeyRange keys) {
-  int full_begin = first_full_step(keys, int(kMaskedKeys));
-  if (kPairTile != 0u && kHasKeyBegin) full_begin = (full_begin + int(kKeys) - 1) / int(kKeys) * int(kKeys);
-  const int full_end = full_begin + (max(keys.full_end, full_begin) - full_begin) / int(kKeys) * int(kKeys);
-  int full = full_begin;
-  if (full < full_end) {  // loops are tested at their end, see lib/key_walk.glsl
+  int full_begin = keys.full_begin;
+  // Full steps begin at multiples of their keys, whose pairs then follow each other.
+  if (kPairTile != 0u && kHasKeyBegin) {
+    full_begin = (first_full_step(keys, int(kMaskedKeys)) + int(kKeys) - 1) / int(kKeys) * int(kKeys);
+  }
+  const StepRange steps =
+      step_range(keys.begin, keys.end, full_begin, keys.full_end, int(kMaskedKeys), int(kKeys));
+  int full = steps.full_begin;
+  if (full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
       visit(full, kKeys, false);
       full += int(kKeys);
-    } while (full < full_end);
+    } while (full < steps.full_end);
   }
-  int key = keys.begin == full_begin ? full_end : keys.begin;
-  if (key < keys.end) {
+  int key = first_masked(steps);
+  if (key < steps.end) {
     [[dont_unroll]] do {
       visit(key, kMaskedKeys, true);
-      key += int(kMaskedKeys);
-      if (key == full_begin) key = full_end;
-    } while (key < keys.end);
+      key = next_masked(steps, key, int(kMaskedKeys));
+    } while (key < steps.end);
   }
 }
 

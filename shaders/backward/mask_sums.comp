@@ -12,6 +12,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "backward/pairs.glsl"
+#include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
@@ -40,7 +41,7 @@ float sum_of_row(uint batch, uint head, uint query, uvec2 keys, uint chunk_begin
 }
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   const uint index = group * kWorkgroupSize + gl_LocalInvocationIndex;
   if (index >= params.tile_count) return;
   const uint batches = positions(backward.grad_mask_batch_stride, backward.batch);

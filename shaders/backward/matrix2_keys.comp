@@ -21,6 +21,8 @@
 
 #define VKATTN_OWNS_KEYS 1
 #include "backward/matrix2_pairs.glsl"
+#include "backward/step_ranges.glsl"
+#include "lib/workgroups.glsl"
 
 OwnedRows(kHeadBlock) keys;
 OwnedRows(kValueBlock) values;
@@ -56,20 +58,19 @@ void visit(uint first_query, bool masked) {
 
 // Of one query head: full steps first, then those before and after. Loops are tested at both ends, see lib/key_walk.glsl.
 void visit_rows(RowRange rows) {
-  const uint full_begin = rows.begin + (rows.full_begin - rows.begin + kVisited - 1u) / kVisited * kVisited;
-  const uint full_end = full_begin + (max(rows.full_end, full_begin) - full_begin) / kVisited * kVisited;
-  uint full = full_begin;
-  [[dont_unroll]] while (full < full_end) {
-    visit(full, false);
-    full += kVisited;
-    if (full >= full_end) break;
+  const StepRange steps = step_range(int(rows.begin), int(rows.end), int(rows.full_begin), int(rows.full_end),
+                                     int(kVisited), int(kVisited));
+  int full = steps.full_begin;
+  [[dont_unroll]] while (full < steps.full_end) {
+    visit(uint(full), false);
+    full += int(kVisited);
+    if (full >= steps.full_end) break;
   }
-  uint masked = rows.begin == full_begin ? full_end : rows.begin;
-  [[dont_unroll]] while (masked < rows.end) {
-    visit(masked, true);
-    masked += kVisited;
-    if (masked == full_begin) masked = full_end;
-    if (masked >= rows.end) break;
+  int row = first_masked(steps);
+  [[dont_unroll]] while (row < steps.end) {
+    visit(uint(row), true);
+    row = next_masked(steps, row, int(kVisited));
+    if (row >= steps.end) break;
   }
 }
 
@@ -104,7 +105,7 @@ float store_value_sum(const in uint row, const in uint dim, const in float numbe
 }
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices ask for
   const uint blocks = (params.split_keys + kOwned - 1u) / kOwned;
   const uint unit = params.first_tile + group;

@@ -18,6 +18,8 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "backward/matrix2_pairs.glsl"
+#include "backward/step_ranges.glsl"
+#include "lib/workgroups.glsl"
 
 OwnedRows(kHeadBlock) queries;
 OwnedRows(kValueBlock) grad_outputs;
@@ -47,21 +49,19 @@ void visit_keys() {
   const uint last_row = min(first_owned + kOwned, visible_query_length()) - 1u;
   const KeyRange keys = visible_keys(int(first_owned), int(last_row), kv_length, 0, int(kVisited));
   visited_end = uint(keys.end);
-  const int step = int(kVisited);
-  const int full_begin = first_full_step(keys, step);
-  const int full_end = full_begin + max(keys.full_end - full_begin, 0) / step * step;
-  int full = full_begin;
-  [[dont_unroll]] while (full < full_end) {
+  const StepRange steps =
+      step_range(keys.begin, keys.end, keys.full_begin, keys.full_end, int(kVisited), int(kVisited));
+  int full = steps.full_begin;
+  [[dont_unroll]] while (full < steps.full_end) {
     visit(full, false);
-    full += step;
-    if (full >= full_end) break;
+    full += int(kVisited);
+    if (full >= steps.full_end) break;
   }
-  int masked = keys.begin == full_begin ? full_end : keys.begin;
-  [[dont_unroll]] while (masked < keys.end) {
-    visit(masked, true);
-    masked += step;
-    if (masked == full_begin) masked = full_end;
-    if (masked >= keys.end) break;
+  int key = first_masked(steps);
+  [[dont_unroll]] while (key < steps.end) {
+    visit(key, true);
+    key = next_masked(steps, key, int(kVisited));
+    if (key >= steps.end) break;
   }
 }
 
@@ -85,7 +85,7 @@ void clear_rows() {
 }
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices ask for
   const uint blocks = (params.query_length + kOwned - 1u) / kOwned;
   const uint unit = params.first_tile + group;

@@ -15,6 +15,7 @@
 #include "backward/row_ranges.glsl"
 #include "lib/grid.glsl"
 #include "lib/views.glsl"
+#include "lib/workgroups.glsl"
 
 #if VKATTN_WIDE_LOADS
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) buffer Pairs { uint64_t pairs[]; };
@@ -52,7 +53,7 @@ struct ChunkTile {
 
 // `count` rows or keys of each KV head, `size` of them to a tile.
 ChunkTile chunk_tile(uint count, uint size) {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   const uint index = params.first_tile + group;
   const uint tiles_per_head = (count + size - 1u) / size;
   const uint tiles = backward.batch * backward.kv_heads * tiles_per_head;

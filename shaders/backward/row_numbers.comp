@@ -11,6 +11,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "backward/gradients.glsl"
+#include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
@@ -46,7 +47,7 @@ float part_of_delta(NumberedRow row, uint part) {
 }
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   const uint own = group * (kWorkgroupSize / kRowThreads) + gl_LocalInvocationIndex / kRowThreads;
   const uint part = gl_LocalInvocationIndex % kRowThreads;
   const bool exists = own < params.tile_count;

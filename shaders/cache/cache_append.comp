@@ -19,6 +19,7 @@
 #include "cache/rotary.glsl"
 #include "cache/rows.glsl"
 #include "lib/packed.glsl"
+#include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_APPEND_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_APPEND_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
@@ -278,7 +279,7 @@ void convert_unit(uint index) {
 }
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   const uint index = group * kWorkgroupSize + gl_LocalInvocationIndex;
   if (index >= params.unit_count) return;
   if (kTask == VKATTN_APPEND_LENGTHS) {

@@ -6,6 +6,7 @@
 #define VKATTN_LIB_GRID
 
 #include "lib/entries.glsl"
+#include "lib/workgroups.glsl"
 
 struct TilePosition {
   bool valid;
@@ -14,6 +15,19 @@ struct TilePosition {
   uint first_row;  // packed
   uint split;      // part of the keys
 };
+
+// A row of the window, of passes that go by rows: query by query of a head.
+struct WindowRow {
+  uint batch;
+  uint head;
+  uint query;
+};
+
+WindowRow window_row(uint number) {
+  const uint head_index = number / params.query_length;
+  const uint batch = head_index / params.query_heads;
+  return WindowRow(batch, head_index - batch * params.query_heads, number - head_index * params.query_length);
+}
 
 // Rows that the batch entry has, and that one of the longest has.
 uint packed_row_count() { return visible_query_length() * params.heads_per_kv; }
@@ -33,7 +47,7 @@ TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   const uint head_index = tile / tiles_per_head;
   const uint row_tile = tile - head_index * tiles_per_head;
   TilePosition position;
-  position.valid = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x < params.tile_count;
+  position.valid = workgroup_number() < params.tile_count;
   position.split = split;
   position.batch = head_index / kv_heads;
   position.kv_head = head_index - position.batch * kv_heads;
@@ -49,7 +63,7 @@ TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
 
 // That of this workgroup.
 TilePosition tile_position(uint rows_per_tile) {
-  const uint index = params.first_tile + gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint index = params.first_tile + workgroup_number();
   const uint parts = params.window_parts >> 16;
   const uint tile = index / parts;
   return position_of(tile, (params.window_parts & 0xffffu) + index - tile * parts, rows_per_tile);

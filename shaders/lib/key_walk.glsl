@@ -59,6 +59,19 @@ KeyWalk walk_keys(TilePosition tile, uint rows, int kv_length, int step, int ful
   return walk;
 }
 
+// The steps of a walk as `rows` rows of the tile see them, from first_row on. Where there are no such rows, they see nothing.
+KeyWalk walk_of_rows(KeyWalk walk, uint first_row, uint rows, int kv_length) {
+  KeyWalk own = walk;
+  own.keys.end = 0;
+  if (first_row < packed_row_count()) {
+    own.keys = keys_of_rows(first_row, rows, kv_length, walk.keys.part_begin, walk.step);
+  }
+  return own;
+}
+
+// That some row sees a key of the step.
+bool sees_step(KeyWalk walk, int key) { return key < walk.keys.end && key + walk.step > walk.keys.begin; }
+
 int first_step(KeyWalk walk) {
   return next_visible_key(walk.batch, walk.kv_head, walk.first_row, walk.keys.begin, walk.keys.end);
 }

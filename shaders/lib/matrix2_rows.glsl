@@ -9,8 +9,8 @@
 
 float either(const in float a, const in float b) { return a; }
 
-// WIDE = the rows' NUMBERS in its own shape: a reduction of equal numbers is one of them. A macro, as
-// functions of matrices that differ in their sizes alone are one function to glslang.
+// WIDE = the rows' NUMBERS in its own shape: a reduction of equal numbers is one of them. A macro, as functions of matrices
+// that differ in their sizes alone are one function to glslang.
 #define VKATTN_SPREAD_ROWS(WIDE, NUMBERS) coopMatReduceNV(WIDE, NUMBERS, gl_CooperativeMatrixReduceRowNV, either)
 
 #endif

@@ -3,6 +3,7 @@
 #define VKATTN_MATMUL_SPECIALIZATION
 
 #include "lib/forms.glsl"
+#include "lib/workgroups.glsl"
 #include "shared/attention_constants.h"
 #include "shared/matmul_constants.h"
 #include "shared/matmul_params.h"
@@ -26,7 +27,7 @@ layout(push_constant, std430) uniform PushConstants { MatmulParams params; };
 
 // The number of this workgroup's unit among all, and whether it has one.
 uint first_unit_of_group(uint units_per_group) {
-  return params.first_unit + (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * units_per_group;
+  return params.first_unit + workgroup_number() * units_per_group;
 }
 bool has_unit(uint unit) { return unit - params.first_unit < params.unit_count; }
 

@@ -342,15 +342,8 @@ void begin_rows(int kv_length) {
 // The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
 void attend(uint slice, int kv_length) {
   begin_rows(kv_length);
-  const uint first_row = packed_row(0);
-  const int step = int(kBlockKeys);
-  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, step, step);
-  // The same steps as the subgroup's own rows see them. One without rows sees nothing.
-  KeyWalk own = walk;
-  own.keys.end = 0;
-  if (first_row < packed_row_count()) {
-    own.keys = keys_of_rows(first_row, kSubgroupRows, kv_length, walk.keys.part_begin, step);
-  }
+  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, int(kBlockKeys), int(kBlockKeys));
+  const KeyWalk own = walk_of_rows(walk, packed_row(0), kSubgroupRows, kv_length);
   const int key_end = walk.keys.end;
   int first_key = first_step(walk);
   if (kPrefetch) fetch_tile(first_key, key_end, slice);
@@ -365,7 +358,7 @@ void attend(uint slice, int kv_length) {
     }
     load_scales(tile.batch, tile.kv_head, first_key, key_end, slice);
     workgroup_barrier();  // the stages are complete; so are queries in shared memory
-    if (!kSkipTiles || (first_key < own.keys.end && first_key + step > own.keys.begin)) {
+    if (!kSkipTiles || sees_step(own, first_key)) {
       process_tile(first_key, key_end, is_masked(own, first_key));
     }
     first_key = following_key;

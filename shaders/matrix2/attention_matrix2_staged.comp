@@ -98,15 +98,9 @@ void main() {
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
   first_row = tile.first_row + gl_SubgroupID * kRows;
   kv_length = visible_kv_length(tile.batch);
-  const int step = int(kKeys);
-  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, step, step);
+  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, int(kKeys), int(kKeys));
+  const KeyWalk own = walk_of_rows(walk, first_row, kRows, kv_length);
   keys = walk.keys;
-  // The same steps as the subgroup's own rows see them. One without rows sees nothing.
-  KeyWalk own = walk;
-  own.keys.end = 0;
-  if (first_row < packed_row_count()) {
-    own.keys = keys_of_rows(first_row, kRows, kv_length, walk.keys.part_begin, step);
-  }
   load_queries();
   begin_sums();
   int first_key = first_step(walk);
@@ -115,8 +109,7 @@ void main() {
   workgroup_barrier();  // the first keys are complete
   while (first_key < keys.end) {  // tested at both ends, see lib/key_walk.glsl
     const int following_key = next_step(walk, first_key);
-    const bool sees = first_key < own.keys.end && first_key + step > own.keys.begin;
-    process_tile(first_key, following_key, sees, is_masked(own, first_key));
+    process_tile(first_key, following_key, sees_step(own, first_key), is_masked(own, first_key));
     first_key = following_key;
     if (first_key >= keys.end) break;
   }

@@ -11,6 +11,7 @@
 
 #include "lib/matrix_barriers.glsl"
 #include "lib/matrix_quantised.glsl"
+#include "lib/shares.glsl"
 #include "lib/tensor_bits.glsl"
 #include "matrix2/softmax.glsl"
 #include "shared/shared_memory.h"
@@ -42,17 +43,6 @@ shared uvec4 stage[VKATTN_MATRIX2_STAGE4(kBlockRows, kKeys, kHeadBlocks * kHeadB
 uvec4 key_fetch[kKeyFetches];
 uvec4 value_fetch[kValueFetches];
 
-// Vector f of this thread. Loads are not branched around: what is nobody's is the last one.
-uint fetched_vector(uint f, uint vectors) {
-  const uint i = gl_LocalInvocationIndex + f * kThreads;
-  return kKeys * vectors % kThreads == 0 ? i : min(i, kKeys * vectors - 1u);
-}
-
-// Whether it is this thread that writes it.
-bool is_own_vector(uint f, uint vectors) {
-  return kKeys * vectors % kThreads == 0 || gl_LocalInvocationIndex + f * kThreads < kKeys * vectors;
-}
-
 // Keys from keys.end on are never read: the last one stands for them.
 uint existing_key(uint key, int first_key) { return uint(min(first_key + int(key), keys.end - 1)); }
 
@@ -61,7 +51,7 @@ uint existing_key(uint key, int first_key) { return uint(min(first_key + int(key
 void fetch_keys(int first_key) {
   if (first_key >= keys.end) return;
   [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
-    const uint i = fetched_vector(f, kHeadVectors);
+    const uint i = unit_of_share(f, kKeys * kHeadVectors, kThreads);
     const uint row = key_row(tile.batch, tile.kv_head, existing_key(i / kHeadVectors, first_key));
     const uint dim = i % kHeadVectors * 8u;
     if (kKeysQuantised) {
@@ -74,8 +64,8 @@ void fetch_keys(int first_key) {
 
 void place_keys() {
   [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
-    const uint i = fetched_vector(f, kHeadVectors);
-    if (is_own_vector(f, kHeadVectors)) {
+    const uint i = unit_of_share(f, kKeys * kHeadVectors, kThreads);
+    if (is_own_unit(f, kKeys * kHeadVectors, kThreads)) {
       stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] =
           kKeysQuantised ? float8_operands8(key_fetch[f].xy) : key_fetch[f];
     }
@@ -86,7 +76,7 @@ void place_keys() {
 void fetch_values(int first_key) {
   if (first_key >= keys.end) return;
   [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
-    const uint i = fetched_vector(f, kValueVectors);
+    const uint i = unit_of_share(f, kKeys * kValueVectors, kThreads);
     const uint key = i / kValueVectors;
     const uint row = value_row(tile.batch, tile.kv_head, existing_key(key, first_key));
     const uint dim = i % kValueVectors * 8u;
@@ -102,8 +92,8 @@ void fetch_values(int first_key) {
 
 void place_values() {
   [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
-    const uint i = fetched_vector(f, kValueVectors);
-    if (is_own_vector(f, kValueVectors)) {
+    const uint i = unit_of_share(f, kKeys * kValueVectors, kThreads);
+    if (is_own_unit(f, kKeys * kValueVectors, kThreads)) {
       stage[kFirstValue + i / kValueVectors * kValueStride8 + i % kValueVectors] =
           kValuesQuantised ? float8_operands8(value_fetch[f].xy) : value_fetch[f];
     }

@@ -8,6 +8,7 @@
 #include "lib/grid.glsl"
 #include "lib/key_ranges.glsl"
 #include "lib/scores.glsl"
+#include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
@@ -100,7 +101,7 @@ uint class_of(uint seen) {
 }
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   if (group >= params.tile_count) return;
   const uint index = params.first_tile + group;
   const uint block = kSharedBlock ? index : index * kWorkgroupSize + gl_LocalInvocationIndex;

@@ -9,19 +9,24 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
+#include "lib/grid.glsl"
 #include "lib/partials.glsl"
+#include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 
 const uint kParts = 8;  // in flight
 
-float maximum;
-float sum;
-float result;
+// Of one dim of a row: what was added up so far.
+struct Merged {
+  float maximum;
+  float sum;
+  float result;
+};
 
 // Adds parts first .. first + kParts - 1 of one dim.
-void add_parts(uint first_part, uint first, uint dim) {
+void add_parts(inout Merged merged, uint first_part, uint first, uint dim) {
   float lse[kParts];
   float elements[kParts];
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
@@ -30,39 +35,33 @@ void add_parts(uint first_part, uint first, uint dim) {
     lse[i] = partials[part + kValueDim];
     elements[i] = partials[part + dim];
   }
-  const float old_maximum = maximum;
-  [[unroll]] for (uint i = 0; i < kParts; ++i) maximum = max(maximum, lse[i]);
-  const float rescale = rescale_factor(old_maximum, maximum);
-  sum *= rescale;
-  result *= rescale;
+  const float old_maximum = merged.maximum;
+  [[unroll]] for (uint i = 0; i < kParts; ++i) merged.maximum = max(merged.maximum, lse[i]);
+  const float rescale = rescale_factor(old_maximum, merged.maximum);
+  merged.sum *= rescale;
+  merged.result *= rescale;
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
     // A part that saw no key is not weighed: its log-sum-exp is no number to calculate with.
     if (first + i < params.kv_splits && lse[i] != kHiddenScore) {
-      const float weight = exp2(lse[i] - maximum);
-      sum += weight;
-      result += weight * elements[i];
+      const float weight = exp2(lse[i] - merged.maximum);
+      merged.sum += weight;
+      merged.result += weight * elements[i];
     }
   }
 }
 
 void main() {
-  const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint index = workgroup_number();
   if (index >= params.tile_count) return;
-  const uint row = params.first_tile + index;
-  const uint head_index = row / params.query_length;
-  const uint query = row - head_index * params.query_length;
-  const uint batch = head_index / params.query_heads;
-  const uint head = head_index - batch * params.query_heads;
-  begin_entry(batch, head / params.heads_per_kv);
-  if (query >= visible_query_length()) return;
-  const uint first_part = partial_row(batch, head, query, 0u);
-  const uint target = output_row(batch, head, query);
+  const WindowRow row = window_row(params.first_tile + index);
+  begin_entry(row.batch, row.head / params.heads_per_kv);
+  if (row.query >= visible_query_length()) return;
+  const uint first_part = partial_row(row.batch, row.head, row.query, 0u);
+  const uint target = output_row(row.batch, row.head, row.query);
   for (uint dim = gl_LocalInvocationIndex; dim < kValueDim; dim += kWorkgroupSize) {
-    maximum = kHiddenScore;
-    sum = 0.0;
-    result = 0.0;
-    for (uint first = 0; first < params.kv_splits; first += kParts) add_parts(first_part, first, dim);
-    store_output(target, dim, sum == 0.0 ? 0.0 : result / sum);
-    if (dim == 0) store_lse(batch, head, query, maximum, sum);
+    Merged merged = Merged(kHiddenScore, 0.0, 0.0);
+    for (uint first = 0; first < params.kv_splits; first += kParts) add_parts(merged, first_part, first, dim);
+    store_output(target, dim, merged.sum == 0.0 ? 0.0 : merged.result / merged.sum);
+    if (dim == 0) store_lse(row.batch, row.head, row.query, merged.maximum, merged.sum);
   }
 }

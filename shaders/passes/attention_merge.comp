@@ -13,6 +13,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "lib/types.glsl"
+#include "lib/workgroups.glsl"
 #include "shared/merge_constants.h"
 #include "shared/merge_params.h"
 
@@ -79,7 +80,7 @@ float merged_lse(uint row) {
 }
 
 void main() {
-  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint group = workgroup_number();
   const uint index = group * kWorkgroupSize + gl_LocalInvocationIndex;
   if (index >= params.unit_count) return;
   const uint unit = params.first_unit + index;

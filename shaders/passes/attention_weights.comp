@@ -7,6 +7,7 @@
 #include "lib/key_ranges.glsl"
 #include "lib/scores.glsl"
 #include "lib/tensors.glsl"
+#include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
@@ -42,13 +43,12 @@ uint weight(ScoreRow row, uint key, float score, float lse) {
 }
 
 void main() {
-  const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint index = workgroup_number();
   if (index >= params.tile_count) return;
-  const uint row_index = params.first_tile + index;
-  const uint head_index = row_index / params.query_length;
-  const uint query = row_index - head_index * params.query_length;
-  const uint batch = head_index / params.query_heads;
-  const uint head = head_index - batch * params.query_heads;
+  const WindowRow own = window_row(params.first_tile + index);
+  const uint batch = own.batch;
+  const uint head = own.head;
+  const uint query = own.query;
   const uint kv_head = head / params.heads_per_kv;
   begin_entry(batch, kv_head);
   if (query >= visible_query_length()) return;

@@ -32,6 +32,7 @@
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
+#include "lib/shares.glsl"
 #include "lib/sinks.glsl"
 #include "lib/tensors.glsl"
 #include "lib/unrolled.glsl"
@@ -89,17 +90,6 @@ uint block_row;     // the first of this thread's rows in the block
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 
-// The n-th of this thread's quads (4 elements) of a stage.
-uint quad_index(uint n, uint quads) {
-  const uint i = gl_LocalInvocationIndex + n * kThreads;
-  return quads % kThreads == 0 ? i : min(i, quads - 1u);
-}
-
-// Whether it is this thread that writes it.
-bool is_own_quad(uint n, uint quads) {
-  return quads % kThreads == 0 || gl_LocalInvocationIndex + n * kThreads < quads;
-}
-
 Quad staged_quad(uint row, uint quad) {
   const uint i = (row * kRowStride4 + quad) * 4u;
   return Quad(row_stage[i], row_stage[i + 1u], row_stage[i + 2u], row_stage[i + 3u]);
@@ -156,7 +146,7 @@ uvec2 packed_key_quad(uint source, uint dim) {
 // All of a thread's quads are fetched before the first is written, so that their latencies overlap.
 void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
-    const uint at = dim + quad_index(n, kQueryQuads) % kDimQuads * 4u;
+    const uint at = dim + unit_of_share(n, kQueryQuads, kThreads) % kDimQuads * 4u;
     if (kPacked && kFloat16Arithmetic) {
       packed_queries[n] = packed_query_quad(query_source[n], at);
     } else {
@@ -164,7 +154,7 @@ void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
     }
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
-    const uint i = quad_index(n, kKeyQuads);
+    const uint i = unit_of_share(n, kKeyQuads, kThreads);
     const uint source = key_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kDimQuads), key_end));
     const uint at = dim + i % kDimQuads * 4u;
     if (kPacked) {
@@ -177,14 +167,14 @@ void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
 
 void stage_queries_and_keys() {
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
-    const uint i = quad_index(n, kQueryQuads);
+    const uint i = unit_of_share(n, kQueryQuads, kThreads);
     const Quad elements =
         kPacked && kFloat16Arithmetic ? unpacked_quad(packed_queries[n]) : Quad(fetched_queries[n]);
-    if (is_own_quad(n, kQueryQuads)) stage_quad(i / kDimQuads, i % kDimQuads, elements * query_scale());
+    if (is_own_unit(n, kQueryQuads, kThreads)) stage_quad(i / kDimQuads, i % kDimQuads, elements * query_scale());
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
-    const uint i = quad_index(n, kKeyQuads);
-    if (is_own_quad(n, kKeyQuads)) {
+    const uint i = unit_of_share(n, kKeyQuads, kThreads);
+    if (is_own_unit(n, kKeyQuads, kThreads)) {
       stage_kv(i / kDimQuads * kDimStride4 + i % kDimQuads, fetched_keys[n], packed_keys[n]);
     }
   }
@@ -193,7 +183,7 @@ void stage_queries_and_keys() {
 // Dims of the output behind the last are not stored.
 void fetch_values(int first_key, int key_end, uint dim) {
   [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
-    const uint i = quad_index(n, kValueQuads);
+    const uint i = unit_of_share(n, kValueQuads, kThreads);
     const uint source = value_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kColumns), key_end));
     const uint at = dim + i % kColumns * 4u;
     const uint existing = existing_dim(at, kValueDim, kValueChunk);
@@ -207,8 +197,8 @@ void fetch_values(int first_key, int key_end, uint dim) {
 
 void stage_values() {
   [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
-    const uint i = quad_index(n, kValueQuads);
-    if (is_own_quad(n, kValueQuads)) {
+    const uint i = unit_of_share(n, kValueQuads, kThreads);
+    if (is_own_unit(n, kValueQuads, kThreads)) {
       stage_kv(i / kColumns * kValueStride4 + i % kColumns, fetched_values[n], packed_values[n]);
     }
   }
@@ -390,7 +380,7 @@ void main() {
   block_row = grid_index() / kColumns * kRows;
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
     // Rows behind the last repeat it; they are not stored.
-    const uint packed = min(tile.first_row + quad_index(n, kQueryQuads) / kDimQuads, packed_row_count() - 1u);
+    const uint packed = min(tile.first_row + unit_of_share(n, kQueryQuads, kThreads) / kDimQuads, packed_row_count() - 1u);
     query_source[n] = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
   }
   const int kv_length = visible_kv_length(tile.batch);

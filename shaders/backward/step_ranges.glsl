@@ -1,0 +1,33 @@
+// Steps over rows or keys of which some see all, of the passes that have a loop without any test for these: full steps first,
+// then those before and after, which are masked.
+//
+//   begin      full_begin              full_end          end
+//     | masked   | full | full | full | full | masked ...  |
+#ifndef VKATTN_BACKWARD_STEP_RANGES
+#define VKATTN_BACKWARD_STEP_RANGES
+
+struct StepRange {
+  int begin;
+  int end;
+  int full_begin;  // a whole number of masked steps from begin
+  int full_end;    // a whole number of full steps from full_begin; not before it
+};
+
+// Of rows or keys begin .. end - 1, of which those from full_begin to before full_end are seen whole.
+StepRange step_range(int begin, int end, int full_begin, int full_end, int masked_step, int full_step) {
+  StepRange steps;
+  steps.begin = begin;
+  steps.end = end;
+  steps.full_begin = begin + (full_begin - begin + masked_step - 1) / masked_step * masked_step;
+  steps.full_end = steps.full_begin + max(full_end - steps.full_begin, 0) / full_step * full_step;
+  return steps;
+}
+
+int first_masked(StepRange steps) { return steps.begin == steps.full_begin ? steps.full_end : steps.begin; }
+
+int next_masked(StepRange steps, int at, int masked_step) {
+  const int next = at + masked_step;
+  return next == steps.full_begin ? steps.full_end : next;
+}
+
+#endif
