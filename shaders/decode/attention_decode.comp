@@ -73,6 +73,7 @@ shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
 shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 
+// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
 uvec4 keys[kKeys * kKeyVectors];  // as they are stored
 uvec4 values[kKeys * kValueVectors];
@@ -82,13 +83,11 @@ ScoreRow score_rows[kOwnRows];
 float row_maximum[kOwnRows];
 float row_weight[kOwnRows];  // sum of its own probabilities, in the steps that are its turn
 
-TilePosition tile;
-uint thread;
-uint first_row;  // of this thread, in the tile
-uint key_group;
-uint turn;  // which of the threads with the same scores adds up the step's probabilities
+// The first of this thread's rows in the tile, and its group among those with different keys.
+uint first_row() { return thread_index() / kColumns % kRowSets * kRows; }
+uint key_group() { return thread_index() / (kColumns * kRowSets); }
 
-uint packed_row(uint row) { return min(tile.first_row + row, packed_row_count() - 1u); }
+uint packed_row(TilePosition tile, uint row) { return min(tile.first_row + row, packed_row_count() - 1u); }
 
 // All dims of these vectors exist.
 uvec4 full_key_vector(uint row_index, uint dim) {
@@ -130,14 +129,14 @@ vec4 decode_part(uvec4 bits, uint part, uint type) {
 // The part of the queries that meets part `part` of a thread's key vector n.
 uint query_part(uint row, uint n, uint part) { return (row * kKeyVectors + n) * kKeyParts + part; }
 
-uint query_stage(uint part) { return (first_row * (kKeyVectors * kKeyParts) + part) * kColumns + column; }
+uint query_stage(uint part) { return (first_row() * (kKeyVectors * kKeyParts) + part) * kColumns + column(); }
 
 // Scaled queries, 0 beyond the head dimension. Rows beyond the last repeat it; they are not stored.
-void load_queries() {
-  for (uint i = thread; i < kQueryStage4; i += kThreads) {
+void load_queries(TilePosition tile) {
+  for (uint i = thread_index(); i < kQueryStage4; i += kThreads) {
     const uint part = i / kColumns;
     const uint dim = part / kKeyParts % kKeyVectors * kKeyWidth + (i % kColumns * kKeyParts + part % kKeyParts) * 4u;
-    const uint packed = packed_row(part / (kKeyVectors * kKeyParts));
+    const uint packed = packed_row(tile, part / (kKeyVectors * kKeyParts));
     const uint source = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
     stage[i] = query_at4(source, dim) * params.scale_log2;
   }
@@ -148,23 +147,23 @@ void load_queries() {
 }
 
 // The group's key u of a step. Neighbouring groups have neighbouring keys, or the same.
-int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group); }
+int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group()); }
 
 // Reads keys and values of a step, all before any is waited for. Keys from key_end on are never read: the last one
 // stands for them, and masked steps leave it out.
-void load_step(int first_key, int key_end, bool masked) {
+void load_step(TilePosition tile, int first_key, int key_end, bool masked) {
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
     const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = key_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kKeyVectors; ++n) {
-      keys[u * kKeyVectors + n] = key_vector(row, n * kKeyWidth + column * (kKeyParts * 4));
+      keys[u * kKeyVectors + n] = key_vector(row, n * kKeyWidth + column() * (kKeyParts * 4));
     }
   }
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
     const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = value_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kValueVectors; ++n) {
-      values[u * kValueVectors + n] = value_vector(row, n * kValueWidth + column * (kValueParts * 4));
+      values[u * kValueVectors + n] = value_vector(row, n * kValueWidth + column() * (kValueParts * 4));
     }
   }
 }
@@ -220,7 +219,7 @@ void scale_told_rows(float factors[kOwnRows]) {
 
 // Turns own scores into probabilities, tells them to the whole group and rescales what was accumulated. Threads with the
 // same ones take turns to add them up: in one long sum of nearly equal terms the roundings would add up too.
-void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
+void update_softmax(uint turn, int first_key, int kv_length, int key_end, bool masked) {
   float rescale[kOwnRows];
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
     const int query = int(score_rows[r].query);
@@ -247,7 +246,7 @@ void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
       }
       scores[i] = probability;
     }
-    row_weight[r] = row_weight[r] * rescale[r] + (turn == column / kOwners ? weight : 0.0);
+    row_weight[r] = row_weight[r] * rescale[r] + (turn == column() / kOwners ? weight : 0.0);
   }
   tell_scores();
   scale_told_rows(rescale);
@@ -269,23 +268,25 @@ void accumulate_values(bool masked) {
   }
 }
 
-void process_step(int first_key, int kv_length, int key_end, bool masked) {
-  load_step(first_key, key_end, masked);
+// `turn`: which of the threads with the same scores adds up the step's probabilities.
+void process_step(TilePosition tile, inout uint turn, int first_key, int kv_length, int key_end, bool masked) {
+  load_step(tile, first_key, key_end, masked);
   compute_scores(first_key, key_end, masked);
-  update_softmax(first_key, kv_length, key_end, looks_for_hidden(masked));
+  update_softmax(turn, first_key, kv_length, key_end, looks_for_hidden(masked));
   accumulate_values(looks_for_hidden(masked));
   turn = (turn + 1) % (kColumns / kOwners);
 }
 
 // The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end, see
 // lib/key_walk.glsl.
-void process_steps(KeyWalk walk, int kv_length) {
+void process_steps(TilePosition tile, KeyWalk walk, int kv_length) {
+  uint turn = 0;
   const int end = walk.keys.end;
   if (kHasBlockMask) {
     int key = first_step(walk);
     if (key >= end) return;
     do {
-      process_step(key, kv_length, end, is_masked(walk, key));
+      process_step(tile, turn, key, kv_length, end, is_masked(walk, key));
       key = next_step(walk, key);
     } while (key < end);
     return;
@@ -293,14 +294,14 @@ void process_steps(KeyWalk walk, int kv_length) {
   int full = first_full(walk);
   if (full < walk.full_end) {
     do {
-      process_step(full, kv_length, end, false);
+      process_step(tile, turn, full, kv_length, end, false);
       full = next_full(walk, full);
     } while (full < walk.full_end);
   }
   int key = first_masked(walk);
   if (key < end) {
     do {
-      process_step(key, kv_length, end, true);
+      process_step(tile, turn, key, kv_length, end, true);
       key = next_masked(walk, key);
     } while (key < end);
   }
@@ -315,24 +316,24 @@ float merged_maximum(uint row) {
 // Brings the softmax of every group to the maximum of all.
 void level_groups() {
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    if (speaks_for_rows()) maximum_stage[(first_row + own_row(r)) * kKeyGroups + key_group] = row_maximum[r];
+    if (speaks_for_rows()) maximum_stage[(first_row() + own_row(r)) * kKeyGroups + key_group()] = row_maximum[r];
   }
   barrier();  // the maxima are complete; the queries were read by all
   float factors[kOwnRows];
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    factors[r] = rescale_factor(row_maximum[r], merged_maximum(first_row + own_row(r)));
+    factors[r] = rescale_factor(row_maximum[r], merged_maximum(first_row() + own_row(r)));
     row_weight[r] *= factors[r];
     if (kRowOwners == 1) scale_row(r, factors[r]);
   }
   scale_told_rows(factors);
   sum_of_rows(row_weight);
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    if (speaks_for_rows()) weight_stage[(first_row + own_row(r)) * kKeyGroups + key_group] = row_weight[r];
+    if (speaks_for_rows()) weight_stage[(first_row() + own_row(r)) * kKeyGroups + key_group()] = row_weight[r];
   }
 }
 
 // Stores 4 dims of row r of a set, which lies in the stage as row `merge_row`.
-void store_dims(uint set, uint r, uint merge_row, uint dim) {
+void store_dims(TilePosition tile, uint set, uint r, uint merge_row, uint dim) {
   const uint row = set * kRows + r;
   const uint packed = tile.first_row + row;
   if (packed >= packed_row_count()) return;
@@ -353,44 +354,42 @@ void store_dims(uint set, uint r, uint merge_row, uint dim) {
 }
 
 // The n-th kMergeRows rows of the sets.
-void merge_rows(uint n) {
+void merge_rows(TilePosition tile, uint n) {
   const uint row_dims4 = (kValueDim + 3) / 4;
   const uint first = n * kMergeRows;
   if (first > 0) barrier();  // the stage was read before the next rows overwrite it
   [[unroll]] for (uint i = 0; i < kMergeRows * kRowSums; ++i) {
-    if (first * kRowSums + i < kRows * kRowSums) stage[i * kThreads + thread] = row_sums[first * kRowSums + i];
+    if (first * kRowSums + i < kRows * kRowSums) stage[i * kThreads + thread_index()] = row_sums[first * kRowSums + i];
   }
   barrier();  // the stage is complete, and with the first rows the weights
-  for (uint i = thread; i < kMergeRows * kRowSets * row_dims4; i += kThreads) {
+  for (uint i = thread_index(); i < kMergeRows * kRowSets * row_dims4; i += kThreads) {
     const uint merge_row = i / row_dims4 % kMergeRows;
     const uint set = i / (row_dims4 * kMergeRows);
-    if (first + merge_row < kRows) store_dims(set, first + merge_row, merge_row, i % row_dims4 * 4u);
+    if (first + merge_row < kRows) store_dims(tile, set, first + merge_row, merge_row, i % row_dims4 * 4u);
   }
 }
 
-void store_rows() { VKATTN_STEPS((kRows + kMergeRows - 1) / kMergeRows, merge_rows) }
+void store_rows(TilePosition tile) {
+#define VKATTN_MERGE_ROWS(N) merge_rows(tile, N)
+  VKATTN_STEPS((kRows + kMergeRows - 1) / kMergeRows, VKATTN_MERGE_ROWS)
+}
 
 void main() {
-  tile = tile_position(kTileRows);
+  const TilePosition tile = tile_position(kTileRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
-  thread = thread_index();
-  begin_own();
-  first_row = thread / kColumns % kRowSets * kRows;
-  key_group = thread / (kColumns * kRowSets);
-  turn = 0;
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    const uint packed = packed_row(first_row + own_row(r));
+    const uint packed = packed_row(tile, first_row() + own_row(r));
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, packed_query(packed));
     // All owners of a row know its maximum; their weights are added up.
-    row_maximum[r] = key_group == 0u ? sink_score(head, tile.split) : kHiddenScore;
-    row_weight[r] = key_group == 0u && speaks_for_rows() ? sink_weight(head, tile.split) : 0.0;
+    row_maximum[r] = key_group() == 0u ? sink_score(head, tile.split) : kHiddenScore;
+    row_weight[r] = key_group() == 0u && speaks_for_rows() ? sink_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
-  load_queries();
+  load_queries(tile);
 
   const int kv_length = visible_kv_length(tile.batch);
-  process_steps(walk_keys(tile, kTileRows, kv_length, int(kStepKeys), int(kStepKeys)), kv_length);
+  process_steps(tile, walk_keys(tile, kTileRows, kv_length, int(kStepKeys), int(kStepKeys)), kv_length);
   level_groups();
-  store_rows();
+  store_rows(tile);
 }

@@ -45,6 +45,7 @@ layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
 // or in private memory.
 const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
+// What an invocation has in arrays is not passed: GLSL hands arrays on by copying them.
 uint query_index[kRows], result_index[kRows], sum_index[kRows];  // of the rows' first elements
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
@@ -52,7 +53,6 @@ float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
 float probability[kKeys * kRows];              // scores, then probabilities, by key; kHiddenProbability: hidden
 uint kept_keys[kHasDropout ? (kKeys + 31) / 32 * kRows : 1];  // by key: which the rows keep, a bit for each
 float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
-uint batch, kv_head, split;
 // Rows of the step's keys where they are looked up: once a step, not once for each 4 dims.
 uint key_index[kLooksUpKeys ? kKeys : 1], value_index[kLooksUpKeys ? kKeys : 1];
 
@@ -85,32 +85,32 @@ uint source_key(int first_key, uint key, bool masked) {
   return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
 }
 
-uint key_row_of(int first_key, uint key, bool masked) {
+uint key_row_of(TilePosition tile, int first_key, uint key, bool masked) {
   if (kLooksUpKeys) return key_index[kLooksUpKeys ? key : 0];
-  return key_row(batch, kv_head, source_key(first_key, key, masked));
+  return key_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
 }
 
-uint value_row_of(int first_key, uint key, bool masked) {
+uint value_row_of(TilePosition tile, int first_key, uint key, bool masked) {
   if (kLooksUpKeys) return value_index[kLooksUpKeys ? key : 0];
-  return value_row(batch, kv_head, source_key(first_key, key, masked));
+  return value_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
 }
 
-void look_up_keys(int first_key, uint keys, bool masked) {
+void look_up_keys(TilePosition tile, int first_key, uint keys, bool masked) {
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uvec2 slot = key_slot(batch, source_key(first_key, k, masked));
-    key_index[kLooksUpKeys ? k : 0] = key_row_at(slot, kv_head);
-    value_index[kLooksUpKeys ? k : 0] = value_row_at(slot, kv_head);
+    const uvec2 slot = key_slot(tile.batch, source_key(first_key, k, masked));
+    key_index[kLooksUpKeys ? k : 0] = key_row_at(slot, tile.kv_head);
+    value_index[kLooksUpKeys ? k : 0] = value_row_at(slot, tile.kv_head);
   }
 }
 
 // Adds q . k over 4 dims to the scores of `keys` keys.
-void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
+void add_scores(TilePosition tile, int first_key, uint keys, bool masked, uint dim, bool full) {
   vec4 query[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = key_row_of(first_key, k, masked);
+    const uint index = key_row_of(tile, first_key, k, masked);
     const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float score = probability[k * kRows + r];
@@ -121,7 +121,7 @@ void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
 }
 
 // The same over kQuantisedQuads x 4 dims of quantised keys: one scale for all of them.
-void add_quantised_scores(int first_key, uint keys, bool masked, uint dim) {
+void add_quantised_scores(TilePosition tile, int first_key, uint keys, bool masked, uint dim) {
   vec4 query[kRows * kQuantisedQuads];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
@@ -129,7 +129,7 @@ void add_quantised_scores(int first_key, uint keys, bool masked, uint dim) {
     }
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = key_row_of(first_key, k, masked);
+    const uint index = key_row_of(tile, first_key, k, masked);
     float product[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) product[r] = 0.0;
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
@@ -144,13 +144,13 @@ void add_quantised_scores(int first_key, uint keys, bool masked, uint dim) {
 }
 
 // Adds p . v for 4 dims (the first `dims` of them) to the rows' sums. Hidden V rows are left out, not multiplied by 0.
-void add_values(int first_key, uint keys, bool masked, uint dim, uint dims) {
+void add_values(TilePosition tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint d = 0; d < dims; ++d) sum[r][d] = load_sum(r, dim + d) * row_rescale[r];
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = value_row_of(first_key, k, masked);
+    const uint index = value_row_of(tile, first_key, k, masked);
     const vec4 value = dims == 4 ? value_full4(index, dim) : value_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       const bool hidden = looks_for_hidden(masked) && probability[k * kRows + r] < 0.0;
@@ -166,7 +166,7 @@ void add_values(int first_key, uint keys, bool masked, uint dim, uint dims) {
 }
 
 // The same for kQuantisedQuads x 4 dims of quantised values: one scale for all of them.
-void add_quantised_values(int first_key, uint keys, bool masked, uint dim) {
+void add_quantised_values(TilePosition tile, int first_key, uint keys, bool masked, uint dim) {
   vec4 sum[kRows * kQuantisedQuads];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint d = 0; d < 4 * kQuantisedQuads; ++d) {
@@ -174,7 +174,7 @@ void add_quantised_values(int first_key, uint keys, bool masked, uint dim) {
     }
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = value_row_of(first_key, k, masked);
+    const uint index = value_row_of(tile, first_key, k, masked);
     const float scale = value_scale_of(index, dim);
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
       const vec4 value = value_unscaled4(index, dim + 4 * q);
@@ -234,65 +234,65 @@ void update_softmax(int first_key, uint keys, bool masked) {
   }
 }
 
-// One step over `keys` keys. All arguments but the first are constants once inlined.
-void attend(int first_key, uint keys, bool masked) {
-  if (kLooksUpKeys) look_up_keys(first_key, keys, masked);
+// One step over `keys` keys. `keys` and `masked` are constants once inlined.
+void attend(TilePosition tile, int first_key, uint keys, bool masked) {
+  if (kLooksUpKeys) look_up_keys(tile, first_key, keys, masked);
   if (kHasDropout) look_up_kept(first_key, keys);
   [[unroll]] for (uint i = 0; i < keys * kRows; ++i) probability[i] = 0.0;
   if (kQuantisedKeys) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_quantised_scores(first_key, keys, masked, dim);
+      add_quantised_scores(tile, first_key, keys, masked, dim);
       dim += 4 * kQuantisedQuads;
     } while (dim < kHeadDim);
   } else if (kHeadDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_scores(first_key, keys, masked, dim, true);
+      add_scores(tile, first_key, keys, masked, dim, true);
       dim += 4;
     } while (dim + 4 <= kHeadDim);
   }
-  if (kHeadDim % 4 != 0) add_scores(first_key, keys, masked, kHeadDim - kHeadDim % 4, false);
+  if (kHeadDim % 4 != 0) add_scores(tile, first_key, keys, masked, kHeadDim - kHeadDim % 4, false);
 
   update_softmax(first_key, keys, masked);
 
   if (kQuantisedValues) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_quantised_values(first_key, keys, masked, dim);
+      add_quantised_values(tile, first_key, keys, masked, dim);
       dim += 4 * kQuantisedQuads;
     } while (dim < kValueDim);
   } else if (kValueDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_values(first_key, keys, masked, dim, 4);
+      add_values(tile, first_key, keys, masked, dim, 4);
       dim += 4;
     } while (dim + 4 <= kValueDim);
   }
-  if (kValueDim % 4 != 0) add_values(first_key, keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
+  if (kValueDim % 4 != 0) add_values(tile, first_key, keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
 }
 
-void begin_rows(uint first_row, int kv_length, int part_end) {
+void begin_rows(TilePosition tile, uint first_row, int kv_length, int part_end) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     // Rows beyond the last repeat it within this invocation: all loads of a chunk come before its stores.
     const uint row = min(first_row + r, packed_row_count() - 1u);
-    const uint head = packed_head(kv_head, row);
+    const uint head = packed_head(tile.kv_head, row);
     const uint query = packed_query(row);
-    query_index[r] = query_row(batch, head, query);
-    result_index[r] = result_row(batch, head, query, split);
-    sum_index[r] = kSumsInWorkspace ? partial_row(batch, head, query, split) : result_index[r];
-    score_rows[r] = score_row(batch, head, query);
+    query_index[r] = query_row(tile.batch, head, query);
+    result_index[r] = result_row(tile.batch, head, query, tile.split);
+    sum_index[r] = kSumsInWorkspace ? partial_row(tile.batch, head, query, tile.split) : result_index[r];
+    score_rows[r] = score_row(tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), part_end);
-    row_maximum[r] = sink_score(head, split);
-    row_sum[r] = sink_weight(head, split);
+    row_maximum[r] = sink_score(head, tile.split);
+    row_sum[r] = sink_weight(head, tile.split);
   }
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) store_sum(r, dim, 0.0);
   }
 }
 
-void store_rows(uint first_row) {
+void store_rows(TilePosition tile, uint first_row) {
   float inverse[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = row_sum[r] == 0.0 ? 0.0 : drop_scale() / row_sum[r];
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
@@ -303,7 +303,7 @@ void store_rows(uint first_row) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint row = first_row + r;
     if (row < packed_row_count()) {
-      store_result_lse(result_index[r], batch, packed_head(kv_head, row), packed_query(row), row_maximum[r],
+      store_result_lse(result_index[r], tile.batch, packed_head(tile.kv_head, row), packed_query(row), row_maximum[r],
                        row_sum[r]);
     }
   }
@@ -314,27 +314,24 @@ void main() {
   const TilePosition tile = tile_position(tile_rows);
   const uint first_row = tile.first_row + gl_LocalInvocationIndex * kRows;
   if (!tile.valid || first_row >= packed_row_count()) return;
-  batch = tile.batch;
-  kv_head = tile.kv_head;
-  split = tile.split;
-  const int kv_length = visible_kv_length(batch);
+  const int kv_length = visible_kv_length(tile.batch);
 
   // The same for the whole workgroup.
   const KeyWalk walk = walk_keys(tile, tile_rows, kv_length, int(kMaskedKeys), int(kKeys));
-  begin_rows(first_row, kv_length, walk.keys.part_end);
+  begin_rows(tile, first_row, kv_length, walk.keys.part_end);
   int full = first_full(walk);
   if (full < walk.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
-      attend(full, kKeys, false);
+      attend(tile, full, kKeys, false);
       full = next_full(walk, full);
     } while (full < walk.full_end);
   }
   int key = first_masked(walk);
   if (key < walk.keys.end) {
     [[dont_unroll]] do {
-      attend(key, kMaskedKeys, true);
+      attend(tile, key, kMaskedKeys, true);
       key = next_masked(walk, key);
     } while (key < walk.keys.end);
   }
-  store_rows(first_row);
+  store_rows(tile, first_row);
 }

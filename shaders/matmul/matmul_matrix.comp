@@ -52,7 +52,7 @@ const uint kInnerBlocks = kInner / kK;
 #define MatrixB coopmat<VKATTN_MATRIX_ELEMENT, gl_ScopeSubgroup, kK, kN, gl_MatrixUseB>
 #define MatrixC coopmat<float, gl_ScopeSubgroup, kM, kN, gl_MatrixUseAccumulator>
 
-Block block;
+// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 MatrixC sums[kRowBlocks * kColumnBlocks];
 shared float result_stage[VKATTN_MATMUL_RESULT_STAGE(kSubgroups, kM, kN)];
 
@@ -89,7 +89,7 @@ uint inner_of(bool of_b, uint n) { return is_by_outer(of_b) ? line_of(of_b, n) :
 uint outer_of(bool of_b, uint n) { return is_by_outer(of_b) ? along_line(of_b, n) : line_of(of_b, n); }
 
 // Outer elements behind the last repeat others, as nothing of theirs is stored.
-Source source_of(bool of_b, uint n) {
+Source source_of(Block block, bool of_b, uint n) {
   const uint size = of_b ? params.columns : params.rows;
   const uint outer = (of_b ? block.first_column : block.first_row) + outer_of(of_b, n);
   const uint last = is_by_outer(of_b) ? size - ((of_b ? kBLoads8 : kALoads8) ? 8u : 4u) : size - 1u;
@@ -107,9 +107,8 @@ uvec4 dense8(bool of_b, uint index, uint second) {
   return uvec4(VKATTN_LOAD2(a, index >> 2), VKATTN_LOAD2(a, (index + second) >> 2));
 }
 
-// One element of the inner dimension, 0 behind the last.
-uint bits_at(bool of_b, uint first, uint inner) {
-  const uint last = block.inner_end - 1u;
+// One element of the inner dimension, 0 behind the last of the block.
+uint bits_at(bool of_b, uint first, uint inner, uint last) {
   const uint existing = min(inner, last);
   uint bits;
   if (of_b) {
@@ -120,33 +119,33 @@ uint bits_at(bool of_b, uint first, uint inner) {
   return inner <= last ? bits : 0u;
 }
 
-uint bits2_at(bool of_b, uint first, uint inner) {
-  return bits_at(of_b, first, inner) | bits_at(of_b, first, inner + 1u) << 16;
+uint bits2_at(bool of_b, uint first, uint inner, uint last) {
+  return bits_at(of_b, first, inner, last) | bits_at(of_b, first, inner + 1u, last) << 16;
 }
 
 // A thread's vector of a step. Inner elements behind the last are zeros; `whole`: there are none.
-uvec4 vector8(bool of_b, Source source, uint n, uint inner, bool whole) {
+uvec4 vector8(Block block, bool of_b, Source source, uint n, uint inner, bool whole) {
+  const uint last = block.inner_end - 1u;
   const uint at = inner + inner_of(of_b, n);
   if (is_by_outer(of_b)) {
-    const uint last = block.inner_end - 1u;
     const uint stride = of_b ? params.b_inner_stride : params.a_inner_stride;
     const uvec4 bits = dense8(of_b, source.first + min(at, last) * stride, source.second);
     return whole ? bits : mix(uvec4(0u), bits, bvec4(at <= last));
   }
   if (whole && (of_b ? kBLoads : kALoads) == VKATTN_MATMUL_LOADS_INNER) return dense8(of_b, source.first + at, 4u);
-  return uvec4(bits2_at(of_b, source.first, at), bits2_at(of_b, source.first, at + 2u),
-               bits2_at(of_b, source.first, at + 4u), bits2_at(of_b, source.first, at + 6u));
+  return uvec4(bits2_at(of_b, source.first, at, last), bits2_at(of_b, source.first, at + 2u, last),
+               bits2_at(of_b, source.first, at + 4u, last), bits2_at(of_b, source.first, at + 6u, last));
 }
 
-void find_vectors() {
-  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_source[n] = source_of(false, n);
-  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(true, n);
+void find_vectors(Block block) {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_source[n] = source_of(block, false, n);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(block, true, n);
 }
 
 // To registers: all vectors before the first is written, so that latencies overlap.
-void fetch_vectors(uint inner, bool whole) {
-  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = vector8(false, a_source[n], n, inner, whole);
-  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = vector8(true, b_source[n], n, inner, whole);
+void fetch_vectors(Block block, uint inner, bool whole) {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = vector8(block, false, a_source[n], n, inner, whole);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = vector8(block, true, b_source[n], n, inner, whole);
 }
 
 // From there to shared memory.
@@ -161,20 +160,21 @@ void stage_vectors() {
   }
 }
 
-uint subgroup_row;  // the subgroup's first row and column in the block
-uint subgroup_column;
-
-void fetch(uint inner) {
+void fetch(Block block, uint inner) {
   const bool whole = inner + kInner <= block.inner_end;
   if (whole) {
-    fetch_vectors(inner, true);
+    fetch_vectors(block, inner, true);
   } else {
-    fetch_vectors(inner, false);
+    fetch_vectors(block, inner, false);
   }
 }
 
+// The rows and columns of the block that this subgroup has begin at these.
+uint subgroup_row() { return gl_SubgroupID / kGridColumns * kRows; }
+uint subgroup_column() { return gl_SubgroupID % kGridColumns * kColumns; }
+
 void load_a(out MatrixA a, uint r, uint k) {
-  const uint row = subgroup_row + r * kM;
+  const uint row = subgroup_row() + r * kM;
   if (kAByOuter) {
     coopMatLoad(a, a_stage, k * kK * kAStride8 + row / 8u, kAStride8, gl_CooperativeMatrixLayoutColumnMajor);
   } else {
@@ -183,7 +183,7 @@ void load_a(out MatrixA a, uint r, uint k) {
 }
 
 void load_b(out MatrixB b, uint c, uint k) {
-  const uint column = subgroup_column + c * kN;
+  const uint column = subgroup_column() + c * kN;
   if (kBByOuter) {
     coopMatLoad(b, b_stage, k * kK * kBStride8 + column / 8u, kBStride8, gl_CooperativeMatrixLayoutRowMajor);
   } else {
@@ -206,15 +206,15 @@ void add_products() {
 }
 
 // By way of the subgroup's stage, as the layout of a matrix over the lanes is the driver's own.
-void store_matrix(uint matrix) {
+void store_matrix(Block block, uint matrix) {
   const uint r = matrix / kColumnBlocks;
   const uint c = matrix % kColumnBlocks;
   const uint first = gl_SubgroupID * (kM * kN);
   coopMatStore(sums[matrix], result_stage, first, kN, gl_CooperativeMatrixLayoutRowMajor);
   subgroup_barrier();  // lanes read what others have written
   for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {
-    const uint row = block.first_row + subgroup_row + r * kM + i / kN;
-    const uint column = block.first_column + subgroup_column + c * kN + i % kN;
+    const uint row = block.first_row + subgroup_row() + r * kM + i / kN;
+    const uint column = block.first_column + subgroup_column() + c * kN + i % kN;
     if (row < params.rows && column < params.columns) {
       store_sum(block.part, block.batch, row, column, result_stage[first + i]);
     }
@@ -225,20 +225,19 @@ void store_matrix(uint matrix) {
 void main() {
   const uint unit = first_unit_of_group(1);
   if (!has_unit(unit)) return;  // of all threads
-  block = block_of(unit, kBlockRows, kBlockColumns);
-  subgroup_row = gl_SubgroupID / kGridColumns * kRows;
-  subgroup_column = gl_SubgroupID % kGridColumns * kColumns;
+  const Block block = block_of(unit, kBlockRows, kBlockColumns);
   [[unroll]] for (uint i = 0; i < kRowBlocks * kColumnBlocks; ++i) sums[i] = MatrixC(0.0);
   if (block.inner_begin < block.inner_end) {
-    find_vectors();
-    fetch(block.inner_begin);
+    find_vectors(block);
+    fetch(block, block.inner_begin);
     for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
       stage_vectors();
       workgroup_barrier();  // what is staged is read by others
-      if (inner + kInner < block.inner_end) fetch(inner + kInner);
+      if (inner + kInner < block.inner_end) fetch(block, inner + kInner);
       add_products();
       workgroup_barrier();  // what was read is written over
     }
   }
-  VKATTN_MATRIX_STEPS(kRowBlocks * kColumnBlocks, store_matrix)
+#define VKATTN_STORE_MATRIX(MATRIX) store_matrix(block, MATRIX)
+  VKATTN_MATRIX_STEPS(kRowBlocks * kColumnBlocks, VKATTN_STORE_MATRIX)
 }

@@ -33,7 +33,7 @@ const uint kGridRows = kWorkgroupSize / kGridColumns;
 const uint kBlockRows = kGridRows * kRows;
 const uint kBlockColumns = kGridColumns * kColumns;
 
-Block block;
+// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 float sums[kRows * kColumns];
 
 // Operands are staged by rows of the inner dimension. A thread moves quads of elements, which lie along the inner dimension or,
@@ -65,7 +65,7 @@ uint inner_of(bool of_b, uint n) {
 }
 
 // Outer elements behind the last repeat it, as nothing of theirs is stored.
-uint source_of(bool of_b, uint n) {
+uint source_of(Block block, bool of_b, uint n) {
   const uint last = (of_b ? params.columns : params.rows) - (is_by_outer(of_b) ? 4u : 1u);
   const uint outer = min((of_b ? block.first_column : block.first_row) + outer_of(of_b, n), last);
   return of_b ? b_outer(block.batch, outer) : a_outer(block.batch, outer);
@@ -81,9 +81,8 @@ vec4 outer4_at(bool of_b, uint source, uint inner) {
   return of_b ? b_outer4(source, inner) : a_outer4(source, inner);
 }
 
-// A quad where inner elements behind the last are zeros.
-vec4 part_at(bool of_b, uint source, uint inner) {
-  const uint last = block.inner_end - 1u;
+// A quad where inner elements behind the last of the block are zeros.
+vec4 part_at(bool of_b, uint source, uint inner, uint last) {
   if (is_by_outer(of_b)) {
     return mix(vec4(0.0), outer4_at(of_b, source, min(inner, last)), bvec4(inner <= last));
   }
@@ -95,22 +94,22 @@ vec4 part_at(bool of_b, uint source, uint inner) {
 }
 
 // A thread's quad of a step; `whole`: there are no inner elements behind the last.
-vec4 quad_at(bool of_b, uint source, uint n, uint inner, bool whole) {
+vec4 quad_at(Block block, bool of_b, uint source, uint n, uint inner, bool whole) {
   const uint at = inner + inner_of(of_b, n);
-  if (!whole) return part_at(of_b, source, at);
+  if (!whole) return part_at(of_b, source, at, block.inner_end - 1u);
   if (is_by_outer(of_b)) return outer4_at(of_b, source, at);
   return inner4_at(of_b, source, at);
 }
 
-void find_quads() {
-  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_source[n] = source_of(false, n);
-  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(true, n);
+void find_quads(Block block) {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_source[n] = source_of(block, false, n);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(block, true, n);
 }
 
 // To registers: all quads before the first is written, so that their latencies overlap.
-void fetch_quads(uint inner, bool whole) {
-  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = quad_at(false, a_source[n], n, inner, whole);
-  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = quad_at(true, b_source[n], n, inner, whole);
+void fetch_quads(Block block, uint inner, bool whole) {
+  [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = quad_at(block, false, a_source[n], n, inner, whole);
+  [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = quad_at(block, true, b_source[n], n, inner, whole);
 }
 
 // From there to shared memory.
@@ -145,27 +144,27 @@ void add_products() {
   }
 }
 
-void fetch(uint inner) {
+void fetch(Block block, uint inner) {
   const bool whole = inner + kInner <= block.inner_end;
   if (whole) {
-    fetch_quads(inner, true);
+    fetch_quads(block, inner, true);
   } else {
-    fetch_quads(inner, false);
+    fetch_quads(block, inner, false);
   }
 }
 
 void main() {
   const uint unit = first_unit_of_group(1);
   if (!has_unit(unit)) return;  // of all threads
-  block = block_of(unit, kBlockRows, kBlockColumns);
+  const Block block = block_of(unit, kBlockRows, kBlockColumns);
   [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) sums[i] = 0.0;
   if (block.inner_begin < block.inner_end) {
-    find_quads();
-    fetch(block.inner_begin);
+    find_quads(block);
+    fetch(block, block.inner_begin);
     for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
       stage_quads();
       barrier();  // what is staged is read by others
-      if (inner + kInner < block.inner_end) fetch(inner + kInner);
+      if (inner + kInner < block.inner_end) fetch(block, inner + kInner);
       add_products();
       barrier();  // what was read is written over
     }

@@ -52,48 +52,48 @@ float row_sum[kLaneRows];    // of this lane's keys only, until store_rows()
 ScoreRow score_rows[kLaneRows];
 int row_key_begin[kLaneRows], row_key_end[kLaneRows];  // a row sees keys begin .. end - 1
 
-uint packed_row(uint row_in_subgroup) { return tile.first_row + subgroup_row + row_in_subgroup; }
+uint packed_row(TilePosition tile, uint row_in_subgroup) { return tile.first_row + subgroup_row() + row_in_subgroup; }
 
-uvec4 subgroup_query(uint row, uint dim) {
+uvec4 subgroup_query(TilePosition tile, uint row, uint dim) {
   // Rows beyond the last repeat it; they are not stored.
-  const uint packed = min(packed_row(row), packed_row_count() - 1u);
+  const uint packed = min(packed_row(tile, row), packed_row_count() - 1u);
   return query_bits8(query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
 }
 
-void stage_queries(uint first_dim) {
+void stage_queries(TilePosition tile, uint first_dim) {
   const uint count = kSubgroupRows * (kStageDims / 8);
   [[unroll]] for (uint n = 0; n < (count + kSubgroupSize - 1) / kSubgroupSize; ++n) {
     const uint i = gl_SubgroupInvocationID + n * kSubgroupSize;
     if (count % kSubgroupSize != 0 && i >= count) break;
     const uint row = i / (kStageDims / 8);
     const uint dim8 = i % (kStageDims / 8);
-    score_stage[(subgroup_row + row) * kScoreStride4 + dim8] = subgroup_query(row, first_dim + dim8 * 8u);
+    score_stage[(subgroup_row() + row) * kScoreStride4 + dim8] = subgroup_query(tile, row, first_dim + dim8 * 8u);
   }
 }
 
 // By way of the stage, as many dims at a time as it holds. No loop is left around the matrices: RADV (Mesa 25.0) takes
 // those apart that a loop carries, and holds each 16-bit element in a register of its own from there on.
-void load_queries_to_registers() {
+void load_queries_to_registers(TilePosition tile) {
   [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     const uint stage_block = b % (kStageDims / kK);
     if (stage_block == 0) {
       if (b > 0) subgroup_barrier();  // the stage was read before the next dims overwrite it
-      stage_queries(b * kK);
+      stage_queries(tile, b * kK);
       subgroup_barrier();  // the stage is complete before other lanes load from it
     }
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
       coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage,
-                  (subgroup_row + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
+                  (subgroup_row() + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
                   gl_CooperativeMatrixLayoutRowMajor);
     }
   }
 }
 
-void load_queries_to_shared() {
+void load_queries_to_shared(TilePosition tile) {
   for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * (kKeyStride8 - 1); i += kSubgroupSize) {
     const uint row = i / (kKeyStride8 - 1);
     const uint dim8 = i % (kKeyStride8 - 1);
-    query_stage[(subgroup_row + row) * kKeyStride8 + dim8] = subgroup_query(row, dim8 * 8u);
+    query_stage[(subgroup_row() + row) * kKeyStride8 + dim8] = subgroup_query(tile, row, dim8 * 8u);
   }
 }
 
@@ -141,16 +141,16 @@ vec4 kept_probabilities(vec4 probabilities, uint row_index, ivec4 keys) {
 
 // Turns the lane's part of one row of scores into probabilities. True where the row's reference was raised.
 bool update_row(uint row_index, int first_key, int key_end, bool masked) {
-  const uint row = subgroup_row + lane_row + row_index * kSubgroupSize;
+  const uint row = subgroup_row() + lane_row() + row_index * kSubgroupSize;
   const uint stage_row = row * kScoreStride4;
-  const int part_key = first_key + int(lane_part * kLaneKeys8 * 8u);
+  const int part_key = first_key + int(lane_part() * kLaneKeys8 * 8u);
   vec4 scores[kLaneKeys8 * 2];
   const float scale = params.scale_log2 * key_head_scale();
   float maximum = kHiddenScore;
   [[unroll]] for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
     // Not fused with the subtraction below: the reference is the maximum of rounded products.
     precise const vec4 scaled =
-        uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * scale;
+        uintBitsToFloat(score_stage[stage_row + lane_part() * kLaneKeys8 * 2u + v]) * scale;
     scores[v] = scaled;
     const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
     if (kFinishesScores) scores[v] = finish_scores(scaled, row_index, keys, key_end, masked);
@@ -164,7 +164,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const bool raised = maximum - old_reference > kLimit;  // a sum would be rounded
   const float reference = raised ? maximum - kHeadroom : old_reference;
   const float rescale = rescale_factor(old_reference, reference);
-  if (lane_part == 0) factor_stage[row] = rescale;
+  if (lane_part() == 0) factor_stage[row] = rescale;
   float sum = row_sum[row_index] * rescale;
   // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
   if (kRowLanes > 1) subgroup_barrier();
@@ -186,11 +186,11 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
       high = kept_probabilities(high, row_index, keys + 4);
     }
     if (kValuesScaled) {  // rounded with the scales only
-      const uint part = stage_row + lane_part * kLaneKeys8 * 2u + v * 2;
+      const uint part = stage_row + lane_part() * kLaneKeys8 * 2u + v * 2;
       score_stage[part] = floatBitsToUint(mix(low, vec4(kHiddenProbability), low_hidden));
       score_stage[part + 1] = floatBitsToUint(mix(high, vec4(kHiddenProbability), high_hidden));
     } else {
-      score_stage[stage_row + lane_part * kLaneKeys8 + v] = pack_operands8(low, high);
+      score_stage[stage_row + lane_part() * kLaneKeys8 + v] = pack_operands8(low, high);
     }
   }
   row_reference[row_index] = reference;
@@ -211,7 +211,7 @@ bool update_softmax(int first_key, int key_end, bool masked) {
 void scale_sums() {
   [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
-    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(factors, factor_stage, subgroup_row() + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
     [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
       sums[r * kValueBlocks + n] = sums[r * kValueBlocks + n] * factors;
     }
@@ -223,7 +223,7 @@ void accumulate_values() {
   [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
     MatrixA probabilities[kRowBlocks];
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      coopMatLoad(probabilities[r], score_stage, (subgroup_row + r * kM) * kScoreStride4 + b * (kK / 8),
+      coopMatLoad(probabilities[r], score_stage, (subgroup_row() + r * kM) * kScoreStride4 + b * (kK / 8),
                   kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
     }
     [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
@@ -259,24 +259,24 @@ void process_tile(int first_key, int key_end, bool masked) {
 }
 
 // Writes kStageBlocks blocks of the outputs, which the stage holds, from block `first` of the slice on.
-void store_stage(uint first, uint slice) {
+void store_stage(TilePosition tile, uint first, uint slice) {
   for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * kBlockKeys; i += kSubgroupSize) {
     const uint row = i / kBlockKeys;
     const uint column = i % kBlockKeys;
     const uint slice_dim = first * kN + column;
     const uint dim = slice * kSliceDims + slice_dim;
-    const uint packed = packed_row(row);
+    const uint packed = packed_row(tile, row);
     if (packed >= packed_row_count() || slice_dim >= kSliceDims || dim >= kValueDim) continue;
     const uint head = packed_head(tile.kv_head, packed);
     const uint target = result_row(tile.batch, head, packed_query(packed), tile.split);
     store_result(target, dim,
-                 uintBitsToFloat(score_stage[(subgroup_row + row) * kScoreStride4 + column / 4][column % 4]));
+                 uintBitsToFloat(score_stage[(subgroup_row() + row) * kScoreStride4 + column / 4][column % 4]));
   }
 }
 
 // Counts the sink of a row. Last, as probabilities relative to a sink far above the scores are beyond 16 bits. Returns
 // what the row's sums are to be multiplied by.
-float add_sink(uint head, inout float reference, inout float sum) {
+float add_sink(TilePosition tile, uint head, inout float reference, inout float sum) {
   const float weight = sink_weight(head, tile.split);
   if (weight == 0.0) return 1.0;
   const float sink = sink_score(head, tile.split);
@@ -287,19 +287,19 @@ float add_sink(uint head, inout float reference, inout float sum) {
   return factor;
 }
 
-void store_rows(uint slice) {
+void store_rows(TilePosition tile, uint slice) {
   subgroup_barrier();  // the last tile's factors were read
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
     float sum = row_sum[i];
     [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
       sum += subgroupShuffleXor(sum, lanes);
     }
-    const uint row = lane_row + i * kSubgroupSize;
-    const uint packed = packed_row(row);
-    if (lane_part != 0) continue;
+    const uint row = lane_row() + i * kSubgroupSize;
+    const uint packed = packed_row(tile, row);
+    if (lane_part() != 0) continue;
     const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
-    const float factor = add_sink(head, row_reference[i], sum);
-    const uint stage_row = subgroup_row + row;
+    const float factor = add_sink(tile, head, row_reference[i], sum);
+    const uint stage_row = subgroup_row() + row;
     factor_stage[stage_row] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {
       const uint query = packed_query(packed);
@@ -315,19 +315,19 @@ void store_rows(uint slice) {
       [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
         if (n / kStageBlocks != first / kStageBlocks) continue;
         coopMatStore(sums[r * kValueBlocks + n], score_stage,
-                     (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
+                     (subgroup_row() + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
                      gl_CooperativeMatrixLayoutRowMajor);
       }
     }
     subgroup_barrier();  // the blocks are complete before other lanes read them
-    store_stage(first, slice);
+    store_stage(tile, first, slice);
     subgroup_barrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
   }
 }
 
-void begin_rows(int kv_length) {
+void begin_rows(TilePosition tile, int kv_length) {
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-    const uint packed = min(packed_row(lane_row + i * kSubgroupSize), packed_row_count() - 1u);
+    const uint packed = min(packed_row(tile, lane_row() + i * kSubgroupSize), packed_row_count() - 1u);
     const uint head = packed_head(tile.kv_head, packed);
     const uint query = packed_query(packed);
     score_rows[i] = score_row(tile.batch, head, query);
@@ -340,21 +340,21 @@ void begin_rows(int kv_length) {
 }
 
 // The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
-void attend(uint slice, int kv_length) {
-  begin_rows(kv_length);
+void attend(TilePosition tile, uint slice, int kv_length) {
+  begin_rows(tile, kv_length);
   const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, int(kBlockKeys), int(kBlockKeys));
-  const KeyWalk own = walk_of_rows(walk, packed_row(0), kSubgroupRows, kv_length);
+  const KeyWalk own = walk_of_rows(walk, packed_row(tile, 0), kSubgroupRows, kv_length);
   const int key_end = walk.keys.end;
   int first_key = first_step(walk);
-  if (kPrefetch) fetch_tile(first_key, key_end, slice);
+  if (kPrefetch) fetch_tile(tile, first_key, key_end, slice);
   while (first_key < key_end) {  // tested at both ends, see lib/key_walk.glsl
     const int following_key = next_step(walk, first_key);
     workgroup_barrier();  // the stages of keys and values are still read by the previous tile or slice
     if (kPrefetch) {
       place_tile();
-      fetch_tile(following_key, key_end, slice);
+      fetch_tile(tile, following_key, key_end, slice);
     } else {
-      load_tile(first_key, key_end, slice);
+      load_tile(tile, first_key, key_end, slice);
     }
     load_scales(tile.batch, tile.kv_head, first_key, key_end, slice);
     workgroup_barrier();  // the stages are complete; so are queries in shared memory
@@ -364,20 +364,17 @@ void attend(uint slice, int kv_length) {
     first_key = following_key;
     if (first_key >= key_end) break;
   }
-  store_rows(slice);
+  store_rows(tile, slice);
 }
 
 void main() {
-  tile = tile_position(kBlockRows);
+  const TilePosition tile = tile_position(kBlockRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
-  subgroup_row = gl_SubgroupID * kSubgroupRows;
-  lane_row = kRowLanes > 1 ? gl_SubgroupInvocationID % kSubgroupRows : gl_SubgroupInvocationID;
-  lane_part = kRowLanes > 1 ? gl_SubgroupInvocationID / kSubgroupRows : 0;
   if (kQueryInRegisters) {
-    load_queries_to_registers();
+    load_queries_to_registers(tile);
   } else {
-    load_queries_to_shared();
+    load_queries_to_shared(tile);
   }
   const int kv_length = visible_kv_length(tile.batch);
-  [[dont_unroll]] for (uint slice = 0; slice < kSlices; ++slice) attend(slice, kv_length);
+  [[dont_unroll]] for (uint slice = 0; slice < kSlices; ++slice) attend(tile, slice, kv_length);
 }

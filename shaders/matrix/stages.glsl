@@ -48,15 +48,16 @@ shared uvec4 query_stage[VKATTN_MATRIX_QUERY_STAGE4(kBlockRows, kHeadBlocks * kK
 shared uvec4 score_stage[VKATTN_MATRIX_SCORE_STAGE4(kBlockRows, kBlockKeys)];
 shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kBlockRows) * 4];  // by subgroup: one factor per row
 
+// What a lane has in arrays is not passed: GLSL hands arrays on by copying them.
 MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
 MatrixC sums[kRowBlocks * kValueBlocks];
 uvec4 key_fetch[kPrefetch ? kKeyFetches : 1];
 uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
 
-TilePosition tile;
-uint subgroup_row;  // the subgroup's first row in the block
-uint lane_row;      // the lane's first row in the subgroup
-uint lane_part;     // which of the row's kRowLanes parts is the lane's
+// The subgroup's first row in the block; the lane's first row in the subgroup; which of the row's kRowLanes parts it has.
+uint subgroup_row() { return gl_SubgroupID * kSubgroupRows; }
+uint lane_row() { return kRowLanes > 1 ? gl_SubgroupInvocationID % kSubgroupRows : gl_SubgroupInvocationID; }
+uint lane_part() { return kRowLanes > 1 ? gl_SubgroupInvocationID / kSubgroupRows : 0; }
 
 // Operands from their stages or registers: queries of rows r * kM on, by block b of the head dims; keys of block b by
 // block n of the tile's keys; values of block b of the keys by block n of the value dims.
@@ -64,7 +65,7 @@ void load_queries(out MatrixA queries, uint r, uint b) {
   if (kQueryInRegisters) {
     queries = query_blocks[r * kHeadBlocks + b];
   } else {
-    coopMatLoad(queries, query_stage, (subgroup_row + r * kM) * kKeyStride8 + b * (kK / 8), kKeyStride8,
+    coopMatLoad(queries, query_stage, (subgroup_row() + r * kM) * kKeyStride8 + b * (kK / 8), kKeyStride8,
                 gl_CooperativeMatrixLayoutRowMajor);
   }
 }
@@ -85,7 +86,7 @@ void load_values(out MatrixB values, uint b, uint n) {
 }
 
 void store_scores(MatrixC scores, uint r, uint n) {
-  coopMatStore(scores, score_stage, (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
+  coopMatStore(scores, score_stage, (subgroup_row() + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
                gl_CooperativeMatrixLayoutRowMajor);
 }
 

@@ -1,6 +1,6 @@
 // Tiles of keys and values on their way from memory to shared memory, at once or by way of registers.
-//   void load_tile(first_key, key_end, slice)    at once, a few loads in flight, or in two steps:
-//   void fetch_tile(first_key, key_end, slice)   to registers
+//   void load_tile(tile, first_key, key_end, slice)    at once, a few loads in flight, or in two steps:
+//   void fetch_tile(tile, first_key, key_end, slice)   to registers
 //   void place_tile()                            and from there
 #ifndef VKATTN_MATRIX_TILES
 #define VKATTN_MATRIX_TILES
@@ -22,7 +22,7 @@ bool has_value_vector(uint i) { return kValueVectors % (kThreads * kValueBatch) 
 uint existing_key(uint key, int first_key, int key_end) { return uint(min(first_key + int(key), key_end - 1)); }
 
 // Scores of keys from key_end on are hidden, whatever they are. Zeros beyond the row, which meet the queries' padding.
-uvec4 fetch_key(uint number, int first_key, int key_end) {
+uvec4 fetch_key(TilePosition tile, uint number, int first_key, int key_end) {
   const uint i = min(number, kKeyVectors - 1u);
   const uint row = key_row(tile.batch, tile.kv_head, existing_key(key_of(i), first_key, key_end));
   const uint dim = key_dim8(i) * 8u;
@@ -34,7 +34,7 @@ uvec4 fetch_key(uint number, int first_key, int key_end) {
 }
 
 // Zeros for values from key_end on: an infinity times a probability of 0 would be NaN.
-uvec4 fetch_value(uint number, uint odd, int first_key, int key_end, uint slice) {
+uvec4 fetch_value(TilePosition tile, uint number, uint odd, int first_key, int key_end, uint slice) {
   const uint i = min(number, kValueVectors - 1u);
   const uint key = value_pair(i) * 2u + odd;
   const uint row = value_row(tile.batch, tile.kv_head, existing_key(key, first_key, key_end));
@@ -67,15 +67,15 @@ void place_values(uint i, uvec4 even, uvec4 odd) {
 }
 
 // Reads this thread's part of a tile into registers; nothing where there is none.
-void fetch_tile(int first_key, int key_end, uint slice) {
+void fetch_tile(TilePosition tile, int first_key, int key_end, uint slice) {
   if (first_key >= key_end) return;
   [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
-    key_fetch[f] = fetch_key(gl_LocalInvocationIndex + f * kThreads, first_key, key_end);
+    key_fetch[f] = fetch_key(tile, gl_LocalInvocationIndex + f * kThreads, first_key, key_end);
   }
   [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
     const uint i = gl_LocalInvocationIndex + f * kThreads;
-    value_fetch[f * 2] = fetch_value(i, 0u, first_key, key_end, slice);
-    value_fetch[f * 2 + 1] = fetch_value(i, 1u, first_key, key_end, slice);
+    value_fetch[f * 2] = fetch_value(tile, i, 0u, first_key, key_end, slice);
+    value_fetch[f * 2 + 1] = fetch_value(tile, i, 1u, first_key, key_end, slice);
   }
 }
 
@@ -91,12 +91,12 @@ void place_tile() {
 
 // Both at once, a few loads in flight. lavapipe 26.1 passes once through a loop that nobody enters, under an empty mask,
 // and crashes where pages are looked up then; around all loads at once a branch costs nothing.
-void load_tile(int first_key, int key_end, uint slice) {
+void load_tile(TilePosition tile, int first_key, int key_end, uint slice) {
   if (first_key >= key_end) return;
   [[unroll]] for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {
     uvec4 keys[kKeyBatch];
     [[unroll]] for (uint f = 0; f < kKeyBatch; ++f) {
-      keys[f] = fetch_key(gl_LocalInvocationIndex + (first + f) * kThreads, first_key, key_end);
+      keys[f] = fetch_key(tile, gl_LocalInvocationIndex + (first + f) * kThreads, first_key, key_end);
     }
     [[unroll]] for (uint f = 0; f < kKeyBatch; ++f) {
       place_key(gl_LocalInvocationIndex + (first + f) * kThreads, keys[f]);
@@ -106,7 +106,7 @@ void load_tile(int first_key, int key_end, uint slice) {
     uvec4 values[kValueBatch * 2];
     [[unroll]] for (uint f = 0; f < kValueBatch * 2; ++f) {
       const uint i = gl_LocalInvocationIndex + (first + f / 2) * kThreads;
-      values[f] = fetch_value(i, f % 2u, first_key, key_end, slice);
+      values[f] = fetch_value(tile, i, f % 2u, first_key, key_end, slice);
     }
     [[unroll]] for (uint f = 0; f < kValueBatch; ++f) {
       place_values(gl_LocalInvocationIndex + (first + f) * kThreads, values[f * 2], values[f * 2 + 1]);

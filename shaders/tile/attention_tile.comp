@@ -72,6 +72,14 @@ const uint kStageQuads = VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns);
 shared vec4 float_stage[VKATTN_TILE_FLOAT_STAGE4(kStageQuads, kPackedStage)];
 shared uvec2 packed_stage[VKATTN_TILE_PACKED_STAGE2(kStageQuads, kPackedStage)];
 
+// Where a thread works.
+struct Place {
+  TilePosition tile;
+  uint column;     // 0 .. kColumns - 1
+  uint block_row;  // the first of its rows in the block
+};
+
+// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 vec4 accumulator[kRows * kValueChunks];
 float scores[kRows * kKeys];
 vec4 fetched_queries[kQueryFetches];
@@ -84,9 +92,6 @@ uint query_source[kQueryFetches];  // rows in memory
 float row_maximum[kRows];
 float row_sum[kRows];  // of this thread's keys only, until store_rows()
 
-TilePosition tile;
-uint column;        // 0 .. kColumns - 1
-uint block_row;     // the first of this thread's rows in the block
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 
@@ -144,7 +149,7 @@ uvec2 packed_key_quad(uint source, uint dim) {
 }
 
 // All of a thread's quads are fetched before the first is written, so that their latencies overlap.
-void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
+void fetch_queries_and_keys(Place place, int first_key, int key_end, uint dim) {
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
     const uint at = dim + unit_of_share(n, kQueryQuads, kThreads) % kDimQuads * 4u;
     if (kPacked && kFloat16Arithmetic) {
@@ -155,7 +160,8 @@ void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
     const uint i = unit_of_share(n, kKeyQuads, kThreads);
-    const uint source = key_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kDimQuads), key_end));
+    const uint key = existing_key(first_key + int(i / kDimQuads), key_end);
+    const uint source = key_row(place.tile.batch, place.tile.kv_head, key);
     const uint at = dim + i % kDimQuads * 4u;
     if (kPacked) {
       packed_keys[n] = packed_key_quad(source, at);
@@ -181,10 +187,11 @@ void stage_queries_and_keys() {
 }
 
 // Dims of the output behind the last are not stored.
-void fetch_values(int first_key, int key_end, uint dim) {
+void fetch_values(Place place, int first_key, int key_end, uint dim) {
   [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
     const uint i = unit_of_share(n, kValueQuads, kThreads);
-    const uint source = value_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kColumns), key_end));
+    const uint key = existing_key(first_key + int(i / kColumns), key_end);
+    const uint source = value_row(place.tile.batch, place.tile.kv_head, key);
     const uint at = dim + i % kColumns * 4u;
     const uint existing = existing_dim(at, kValueDim, kValueChunk);
     if (kPacked) {
@@ -206,14 +213,14 @@ void stage_values() {
 
 #if VKATTN_FLOAT16_ARITHMETIC
 // scores += Q K^T for the staged dims, in sums of even and of odd ones.
-void add_products() {
+void add_products(Place place) {
   f16vec2 sums[kRows * kKeys];
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) sums[i] = f16vec2(0.0);
   [[dont_unroll]] for (uint dim4 = 0; dim4 < kDimQuads; ++dim4) {
     Quad keys[kKeys];
-    [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((column + k * kColumns) * kDimStride4 + dim4);
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((place.column + k * kColumns) * kDimStride4 + dim4);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const Quad query = staged_quad(block_row + r, dim4);
+      const Quad query = staged_quad(place.block_row + r, dim4);
       [[unroll]] for (uint k = 0; k < kKeys; ++k) {
         sums[r * kKeys + k] += query.xy * keys[k].xy;
         sums[r * kKeys + k] += query.zw * keys[k].zw;
@@ -224,12 +231,12 @@ void add_products() {
 }
 #else
 // scores += Q K^T for the staged dims.
-void add_products() {
+void add_products(Place place) {
   [[dont_unroll]] for (uint dim4 = 0; dim4 < kDimQuads; ++dim4) {
     vec4 keys[kKeys];
-    [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((column + k * kColumns) * kDimStride4 + dim4);
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((place.column + k * kColumns) * kDimStride4 + dim4);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const vec4 query = staged_quad(block_row + r, dim4);
+      const vec4 query = staged_quad(place.block_row + r, dim4);
       // Four multiply-adds; dot() would be a multiplication, three of them and an addition.
       [[unroll]] for (uint k = 0; k < kKeys; ++k) {
         [[unroll]] for (uint d = 0; d < 4; ++d) scores[r * kKeys + k] += query[d] * keys[k][d];
@@ -240,42 +247,42 @@ void add_products() {
 #endif
 
 // scores = Q K^T for the block, in log2 units.
-void compute_scores(int first_key, int key_end, bool masked) {
+void compute_scores(Place place, int first_key, int key_end, bool masked) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] = 0.0;
   for (uint dim = 0; dim < kHeadDim; dim += kDimChunk) {
-    fetch_queries_and_keys(first_key, key_end, dim);
+    fetch_queries_and_keys(place, first_key, key_end, dim);
     barrier();  // the stages are still read: by the previous chunk, or keys' by the previous block's values
     stage_queries_and_keys();
     barrier();  // the stages are complete
-    add_products();
+    add_products(place);
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint key = existing_key(first_key + int(column + k * kColumns), key_end);
+      const uint key = existing_key(first_key + int(place.column + k * kColumns), key_end);
       scores[r * kKeys + k] = finish_score(scores[r * kKeys + k] * score_scale(), score_rows[r], key, masked);
     }
   }
 }
 
 // That the row may see the k-th of this thread's keys, as far as its position and its score tell.
-bool is_visible(uint r, uint k, int first_key) {
-  const int key = first_key + int(column + k * kColumns);
+bool is_visible(Place place, uint r, uint k, int first_key) {
+  const int key = first_key + int(place.column + k * kColumns);
   return key < row_key_end[r] && (!kHasKeyBegin || key >= row_key_begin[r]) &&
          (!kScoresHide || scores[r * kKeys + k] != kHiddenScore);
 }
 
 // Raises each row's maximum, rescales what was accumulated, and turns scores into probabilities in shared memory.
-void update_softmax(int first_key, bool masked) {
+void update_softmax(Place place, int first_key, bool masked) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     float maximum = kHiddenScore;
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      if (!masked || is_visible(r, k, first_key)) {
+      if (!masked || is_visible(place, r, k, first_key)) {
         maximum = max(maximum, scores[r * kKeys + k]);
       }
     }
     row_value[r] = maximum;
   }
-  maximum_of_columns(block_row, column);
+  maximum_of_columns(place.block_row, place.column);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const float maximum = max(row_maximum[r], row_value[r]);
     const float rescale = rescale_factor(row_maximum[r], maximum);
@@ -283,28 +290,28 @@ void update_softmax(int first_key, bool masked) {
     row_sum[r] *= rescale;
     [[unroll]] for (uint n = 0; n < kValueChunks; ++n) accumulator[r * kValueChunks + n] *= rescale;
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint key = column + k * kColumns;
+      const uint key = place.column + k * kColumns;
       float probability = kHiddenProbability;
-      if (!masked || is_visible(r, k, first_key)) {
+      if (!masked || is_visible(place, r, k, first_key)) {
         probability = exp2(scores[r * kKeys + k] - maximum);
         row_sum[r] += probability;
         probability = kept_probability(probability, score_rows[r], uint(first_key) + key);
       }
-      row_stage[(block_row + r) * kRowStride4 * 4u + key] = Element(probability);
+      row_stage[(place.block_row + r) * kRowStride4 * 4u + key] = Element(probability);
     }
   }
 }
 
 // accumulator += P V for one chunk of dims. A masked block leaves hidden V rows out: 0 times NaN would be NaN.
 #if VKATTN_FLOAT16_ARITHMETIC
-void accumulate_values(uint n, bool masked) {
+void accumulate_values(Place place, uint n, bool masked) {
   [[dont_unroll]] for (uint key = 0; key < kBlockKeys; key += kSumKeys) {
     Quad values[kSumKeys];
-    [[unroll]] for (uint k = 0; k < kSumKeys; ++k) values[k] = staged_kv((key + k) * kValueStride4 + column);
+    [[unroll]] for (uint k = 0; k < kSumKeys; ++k) values[k] = staged_kv((key + k) * kValueStride4 + place.column);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       Quad sum = Quad(0.0);
       [[unroll]] for (uint key4 = 0; key4 < kSumKeys; key4 += 4) {
-        const Quad probability = staged_quad(block_row + r, (key + key4) / 4);
+        const Quad probability = staged_quad(place.block_row + r, (key + key4) / 4);
         [[unroll]] for (uint k = 0; k < 4; ++k) {
           if (!masked || !(probability[k] < float16_t(0.0))) sum += probability[k] * values[key4 + k];
         }
@@ -314,12 +321,12 @@ void accumulate_values(uint n, bool masked) {
   }
 }
 #else
-void accumulate_values(uint n, bool masked) {
+void accumulate_values(Place place, uint n, bool masked) {
   [[dont_unroll]] for (uint key4 = 0; key4 < kBlockKeys / 4; ++key4) {
     vec4 values[4];
-    [[unroll]] for (uint k = 0; k < 4; ++k) values[k] = staged_kv((key4 * 4 + k) * kValueStride4 + column);
+    [[unroll]] for (uint k = 0; k < 4; ++k) values[k] = staged_kv((key4 * 4 + k) * kValueStride4 + place.column);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const vec4 probability = staged_quad(block_row + r, key4);
+      const vec4 probability = staged_quad(place.block_row + r, key4);
       vec4 sum = accumulator[r * kValueChunks + n];
       [[unroll]] for (uint k = 0; k < 4; ++k) {
         if (!masked || !(probability[k] < 0.0)) sum += probability[k] * values[k];
@@ -331,79 +338,81 @@ void accumulate_values(uint n, bool masked) {
 #endif
 
 // Chunk n of the output's dims.
-void process_values(uint n, int first_key, int key_end, bool masked) {
+void process_values(Place place, uint n, int first_key, int key_end, bool masked) {
   barrier();  // the stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
   stage_values();
   barrier();  // the stage is complete
-  if (n + 1u < kValueChunks) fetch_values(first_key, key_end, (n + 1u) * kValueChunk);
+  if (n + 1u < kValueChunks) fetch_values(place, first_key, key_end, (n + 1u) * kValueChunk);
   // The branch is outside of the loop over keys.
   if (looks_for_hidden(masked)) {
-    accumulate_values(n, true);
+    accumulate_values(place, n, true);
   } else {
-    accumulate_values(n, false);
+    accumulate_values(place, n, false);
   }
 }
 
-void process_block(int first_key, int key_end, bool masked) {
-  compute_scores(first_key, key_end, masked);
-  fetch_values(first_key, key_end, 0u);
-  update_softmax(first_key, looks_for_hidden(masked));
-#define VKATTN_PROCESS_VALUES(N) process_values(N, first_key, key_end, masked)
+void process_block(Place place, int first_key, int key_end, bool masked) {
+  compute_scores(place, first_key, key_end, masked);
+  fetch_values(place, first_key, key_end, 0u);
+  update_softmax(place, first_key, looks_for_hidden(masked));
+#define VKATTN_PROCESS_VALUES(N) process_values(place, N, first_key, key_end, masked)
   VKATTN_STEPS(kValueChunks, VKATTN_PROCESS_VALUES)
 }
 
-void store_rows() {
+void store_rows(Place place) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) row_value[r] = row_sum[r];
-  sum_of_columns(block_row, column);
+  sum_of_columns(place.block_row, place.column);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const float sum = row_value[r];
-    const uint packed = tile.first_row + block_row + r;
+    const uint packed = place.tile.first_row + place.block_row + r;
     if (packed >= packed_row_count()) continue;
     const float inverse = sum == 0.0 ? 0.0 : drop_scale() / sum;
-    const uint head = packed_head(tile.kv_head, packed);
+    const uint head = packed_head(place.tile.kv_head, packed);
     const uint query = packed_query(packed);
-    const uint target = result_row(tile.batch, head, query, tile.split);
+    const uint target = result_row(place.tile.batch, head, query, place.tile.split);
     [[unroll]] for (uint n = 0; n < kValueChunks; ++n) {
       [[unroll]] for (uint d = 0; d < 4; ++d) {
-        const uint dim = n * kValueChunk + column * 4 + d;
+        const uint dim = n * kValueChunk + place.column * 4 + d;
         if (dim < kValueDim) store_result(target, dim, accumulator[r * kValueChunks + n][d] * inverse);
       }
     }
-    if (column == 0) store_result_lse(target, tile.batch, head, query, row_maximum[r], sum);
+    if (place.column == 0) store_result_lse(target, place.tile.batch, head, query, row_maximum[r], sum);
   }
 }
 
 void main() {
-  tile = tile_position(kBlockRows);
-  if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
-  column = grid_index() % kColumns;
-  block_row = grid_index() / kColumns * kRows;
+  Place place;
+  place.tile = tile_position(kBlockRows);
+  if (!place.tile.valid) return;  // uniform over the workgroup, so no barrier is missed
+  place.column = grid_index() % kColumns;
+  place.block_row = grid_index() / kColumns * kRows;
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
     // Rows behind the last repeat it; they are not stored.
-    const uint packed = min(tile.first_row + unit_of_share(n, kQueryQuads, kThreads) / kDimQuads, packed_row_count() - 1u);
-    query_source[n] = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+    const uint row = place.tile.first_row + unit_of_share(n, kQueryQuads, kThreads) / kDimQuads;
+    const uint packed = min(row, packed_row_count() - 1u);
+    query_source[n] = query_row(place.tile.batch, packed_head(place.tile.kv_head, packed), packed_query(packed));
   }
-  const int kv_length = visible_kv_length(tile.batch);
-  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, int(kBlockKeys), int(kBlockKeys));
+  const int kv_length = visible_kv_length(place.tile.batch);
+  const KeyWalk walk = walk_keys(place.tile, kBlockRows, kv_length, int(kBlockKeys), int(kBlockKeys));
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = min(tile.first_row + block_row + r, packed_row_count() - 1u);
+    const uint packed = min(place.tile.first_row + place.block_row + r, packed_row_count() - 1u);
     const uint query = packed_query(packed);
-    const uint head = packed_head(tile.kv_head, packed);
-    score_rows[r] = score_row(tile.batch, head, query);
+    const uint head = packed_head(place.tile.kv_head, packed);
+    score_rows[r] = score_row(place.tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), walk.keys.part_end);
-    row_maximum[r] = sink_score(head, tile.split);
-    row_sum[r] = column == 0u ? sink_weight(head, tile.split) : 0.0;
+    row_maximum[r] = sink_score(head, place.tile.split);
+    row_sum[r] = place.column == 0u ? sink_weight(head, place.tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
   int first_key = first_step(walk);
   if (first_key < walk.keys.end) {
     while (first_key < walk.keys.end) {  // tested at both ends, see lib/key_walk.glsl
-      process_block(first_key, walk.keys.end, is_masked(walk, first_key));
+      process_block(place, first_key, walk.keys.end, is_masked(walk, first_key));
       first_key = next_step(walk, first_key);
       if (first_key >= walk.keys.end) break;
     }
   }
-  store_rows();
+  store_rows(place);
 }
