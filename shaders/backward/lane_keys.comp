@@ -28,8 +28,7 @@ layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 4;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 32;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedRows = 4;
 
-ChunkTile tile;
-int kv_length;
+// What an invocation has in arrays is not passed: GLSL hands arrays on by copying them.
 uint keys[kKeys], place[kKeys];                            // of this invocation, and of its pairs behind a row's
 uint key_index[kKeys], value_index[kKeys];                 // of the gradients' first elements
 uint key_sum_index[kKeys], value_sum_index[kKeys];
@@ -41,7 +40,7 @@ uint source_row(uint first_row, uint r, bool masked) {
   return masked ? min(first_row + r, packed_row_count() - 1u) : first_row + r;
 }
 
-void load_pairs(uint first_row, uint rows, uint end_row, bool masked) {
+void load_pairs(ChunkTile tile, int kv_length, uint first_row, uint rows, uint end_row, bool masked) {
   [[unroll]] for (uint r = 0; r < rows; ++r) {
     const uint packed = source_row(first_row, r, masked);
     const uint head = packed_head(tile.kv_head, packed);
@@ -127,8 +126,8 @@ void add_queries(uint rows, bool masked, uint dim, uint dims) {
 }
 
 // One step over `rows` rows, those before end_row of them. `rows` and `masked` are constants once inlined.
-void visit(uint first_row, uint rows, uint end_row, bool masked) {
-  load_pairs(first_row, rows, end_row, masked);
+void visit(ChunkTile tile, int kv_length, uint first_row, uint rows, uint end_row, bool masked) {
+  load_pairs(tile, kv_length, first_row, rows, end_row, masked);
   if (kHasGradValue) {
     if (kValueDim >= 4) {
       uint dim = 0;
@@ -151,7 +150,7 @@ void visit(uint first_row, uint rows, uint end_row, bool masked) {
 }
 
 // Keys of this invocation beyond the last that has memory repeat it: all loads come before its stores.
-void begin_keys(uint first_key, uint last_key) {
+void begin_keys(ChunkTile tile, uint first_key, uint last_key) {
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
     keys[k] = min(first_key + k, last_key);
     place[k] = kPairTile == 0u ? keys[k] : pair_place(keys[k] - tile.chunk * params.split_keys);
@@ -174,20 +173,20 @@ void begin_keys(uint first_key, uint last_key) {
   }
 }
 
-void visit_rows(RowRange rows) {
+void visit_rows(ChunkTile tile, int kv_length, RowRange rows) {
   const StepRange steps = step_range(int(rows.begin), int(rows.end), int(rows.full_begin), int(rows.full_end),
                                      int(kMaskedRows), int(kRows));
   int full = steps.full_begin;
   if (full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
-      visit(uint(full), kRows, uint(steps.full_end), false);
+      visit(tile, kv_length, uint(full), kRows, uint(steps.full_end), false);
       full += int(kRows);
     } while (full < steps.full_end);
   }
   int row = first_masked(steps);
   if (row < steps.end) {
     [[dont_unroll]] do {
-      visit(uint(row), kMaskedRows, uint(steps.end), true);
+      visit(tile, kv_length, uint(row), kMaskedRows, uint(steps.end), true);
       row = next_masked(steps, row, int(kMaskedRows));
     } while (row < steps.end);
   }
@@ -214,16 +213,16 @@ void store_keys() {
 
 void main() {
   const uint tile_keys = kWorkgroupSize * kKeys;
-  tile = chunk_tile(params.split_keys, tile_keys);
+  const ChunkTile tile = chunk_tile(params.split_keys, tile_keys);
   if (!tile.valid) return;
-  kv_length = visible_kv_length(tile.batch);
+  const int kv_length = visible_kv_length(tile.batch);
   // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
   const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
   const uint tile_begin = tile.chunk * params.split_keys + tile.first;
   const uint first_key = tile_begin + gl_LocalInvocationIndex * kKeys;
   if (first_key >= key_count) return;
-  begin_keys(first_key, key_count - 1u);
+  begin_keys(tile, first_key, key_count - 1u);
   // The same for the whole workgroup.
-  visit_rows(rows_of_keys(int(tile_begin), int(tile_begin + tile_keys), kv_length));
+  visit_rows(tile, kv_length, rows_of_keys(int(tile_begin), int(tile_begin + tile_keys), kv_length));
   store_keys();
 }

@@ -31,7 +31,7 @@ layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
 
-ChunkTile tile;
+// What an invocation has in arrays is not passed: GLSL hands arrays on by copying them.
 uint query_index[kRows], grad_output_index[kRows], grad_index[kRows], sum_index[kRows];  // of the rows' first elements
 uint row_pairs[kRows];
 ScoreRow score_rows[kRows];
@@ -47,7 +47,7 @@ uint source_key(int first_key, uint key, bool masked) {
 }
 
 // Adds q . k over 4 dims.
-void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
+void add_scores(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, bool full) {
   vec4 query[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
@@ -64,7 +64,7 @@ void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
 }
 
 // Adds dO . v over 4 dims.
-void add_products(int first_key, uint keys, bool masked, uint dim, bool full) {
+void add_products(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, bool full) {
   vec4 grad[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     grad[r] = full ? grad_output_full4(grad_output_index[r], dim) : grad_output_part4(grad_output_index[r], dim);
@@ -82,7 +82,7 @@ void add_products(int first_key, uint keys, bool masked, uint dim, bool full) {
 
 // Adds the step's keys, times the gradients of their scores, to 4 dims (the first `dims` of them) of the rows' gradients.
 // Hidden keys are left out, not multiplied by 0.
-void add_keys(int first_key, uint keys, bool masked, uint dim, uint dims) {
+void add_keys(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     if (dims == 4) {
@@ -114,7 +114,7 @@ void add_keys(int first_key, uint keys, bool masked, uint dim, uint dims) {
 }
 
 // Turns the step's scores into their gradients, and leaves the pairs in the workspace.
-void make_pairs(int first_key, uint keys, bool masked) {
+void make_pairs(ChunkTile tile, int first_key, uint keys, bool masked) {
   const uint in_chunk = uint(first_key) - tile.chunk * params.split_keys;
   // Steps begin at multiples of their keys, so that so many places follow each other.
   const uint neighbours = kPairTile == 0u ? keys : min(keys, kPairTile);
@@ -138,8 +138,8 @@ void make_pairs(int first_key, uint keys, bool masked) {
   }
 }
 
-// One step over `keys` keys. All arguments but the first are constants once inlined.
-void visit(int first_key, uint keys, bool masked) {
+// One step over `keys` keys. `keys` and `masked` are constants once inlined.
+void visit(ChunkTile tile, int first_key, uint keys, bool masked) {
   // Before there are scores: while they are alive, a loop takes a CPU's compiler very long.
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     kept_keys[r] = keys_that_are_kept(score_rows[r], uint(first_key), keys);
@@ -148,38 +148,38 @@ void visit(int first_key, uint keys, bool masked) {
   if (kHeadDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_scores(first_key, keys, masked, dim, true);
+      add_scores(tile, first_key, keys, masked, dim, true);
       dim += 4;
     } while (dim + 4 <= kHeadDim);
   }
-  if (kHeadDim % 4 != 0) add_scores(first_key, keys, masked, kHeadDim - kHeadDim % 4, false);
+  if (kHeadDim % 4 != 0) add_scores(tile, first_key, keys, masked, kHeadDim - kHeadDim % 4, false);
   if (kValueDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_products(first_key, keys, masked, dim, true);
+      add_products(tile, first_key, keys, masked, dim, true);
       dim += 4;
     } while (dim + 4 <= kValueDim);
   }
-  if (kValueDim % 4 != 0) add_products(first_key, keys, masked, kValueDim - kValueDim % 4, false);
+  if (kValueDim % 4 != 0) add_products(tile, first_key, keys, masked, kValueDim - kValueDim % 4, false);
 
-  make_pairs(first_key, keys, masked);
+  make_pairs(tile, first_key, keys, masked);
 
   if (!kHasGradQuery) return;
   if (kHeadDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_keys(first_key, keys, masked, dim, 4);
+      add_keys(tile, first_key, keys, masked, dim, 4);
       dim += 4;
     } while (dim + 4 <= kHeadDim);
   }
-  if (kHeadDim % 4 != 0) add_keys(first_key, keys, masked, kHeadDim - kHeadDim % 4, kHeadDim % 4);
+  if (kHeadDim % 4 != 0) add_keys(tile, first_key, keys, masked, kHeadDim - kHeadDim % 4, kHeadDim % 4);
 }
 
-uint stored_row(uint packed) {
+uint stored_row(ChunkTile tile, uint packed) {
   return workspace_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
 }
 
-void begin_rows(uint first_row, int kv_length) {
+void begin_rows(ChunkTile tile, uint first_row, int kv_length) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     // Rows beyond the last repeat it within this invocation: all loads come before its stores.
     const uint packed = min(first_row + r, packed_row_count() - 1u);
@@ -188,16 +188,16 @@ void begin_rows(uint first_row, int kv_length) {
     query_index[r] = query_row(tile.batch, head, query);
     grad_output_index[r] = grad_output_row(tile.batch, head, query);
     grad_index[r] = grad_query_row(tile.batch, head, query);
-    sum_index[r] = backward.query_sums + stored_row(packed) * kHeadDim;
+    sum_index[r] = backward.query_sums + stored_row(tile, packed) * kHeadDim;
     row_pairs[r] = pair_row(tile.batch, head, query);
     score_rows[r] = score_row(tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = visible_key_end(int(query), kv_length);
     row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
     row_slope[r] = 0.0;
-    if (kHasGradSlopes && tile.chunk != 0u) row_slope[r] = sums[backward.slope_sums + stored_row(packed)];
+    if (kHasGradSlopes && tile.chunk != 0u) row_slope[r] = sums[backward.slope_sums + stored_row(tile, packed)];
     if (kKeepsDeltas && tile.chunk != 0u) {
-      row_delta[r] = sums[backward.delta_sums + stored_row(packed)];
+      row_delta[r] = sums[backward.delta_sums + stored_row(tile, packed)];
       continue;
     }
     row_delta[r] = 0.0;
@@ -213,12 +213,12 @@ void begin_rows(uint first_row, int kv_length) {
 }
 
 // What later chunks go on with, and passes over rows.
-void keep_rows(uint first_row) {
+void keep_rows(ChunkTile tile, uint first_row) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = first_row + r;
     if (packed >= packed_row_count()) continue;
-    if (kHasGradSlopes) sums[backward.slope_sums + stored_row(packed)] = row_slope[r];
-    if (kHasGradSinks || kKeepsDeltas) sums[backward.delta_sums + stored_row(packed)] = row_delta[r];
+    if (kHasGradSlopes) sums[backward.slope_sums + stored_row(tile, packed)] = row_slope[r];
+    if (kHasGradSinks || kKeepsDeltas) sums[backward.delta_sums + stored_row(tile, packed)] = row_delta[r];
   }
 }
 
@@ -233,7 +233,7 @@ void store_rows() {
 }
 
 // Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
-void clear_rows(uint first_row) {
+void clear_rows(ChunkTile tile, uint first_row) {
   if (kPackedQueries || !kHasGradQuery) return;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = first_row + r;
@@ -243,7 +243,7 @@ void clear_rows(uint first_row) {
   }
 }
 
-void visit_keys(KeyRange keys) {
+void visit_keys(ChunkTile tile, KeyRange keys) {
   int full_begin = keys.full_begin;
   // Full steps begin at multiples of their keys, whose pairs then follow each other.
   if (kPairTile != 0u && kHasKeyBegin) {
@@ -254,14 +254,14 @@ void visit_keys(KeyRange keys) {
   int full = steps.full_begin;
   if (full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
-      visit(full, kKeys, false);
+      visit(tile, full, kKeys, false);
       full += int(kKeys);
     } while (full < steps.full_end);
   }
   int key = first_masked(steps);
   if (key < steps.end) {
     [[dont_unroll]] do {
-      visit(key, kMaskedKeys, true);
+      visit(tile, key, kMaskedKeys, true);
       key = next_masked(steps, key, int(kMaskedKeys));
     } while (key < steps.end);
   }
@@ -269,18 +269,18 @@ void visit_keys(KeyRange keys) {
 
 void main() {
   const uint tile_rows = kWorkgroupSize * kRows;
-  tile = chunk_tile(most_packed_rows(), tile_rows);
+  const ChunkTile tile = chunk_tile(most_packed_rows(), tile_rows);
   if (!tile.valid) return;
   const uint first_row = tile.first + gl_LocalInvocationIndex * kRows;
   const bool last = tile.chunk + 1u == params.kv_splits;
-  if (last) clear_rows(first_row);
+  if (last) clear_rows(tile, first_row);
   if (first_row >= packed_row_count()) return;
   const int kv_length = visible_kv_length(tile.batch);
   // The same for the whole workgroup.
   const KeyRange keys = keys_of_rows(tile.first, tile_rows, kv_length, int(tile.chunk * params.split_keys),
                                      int(kMaskedKeys));
-  begin_rows(first_row, kv_length);
-  visit_keys(keys);
-  keep_rows(first_row);
+  begin_rows(tile, first_row, kv_length);
+  visit_keys(tile, keys);
+  keep_rows(tile, first_row);
   if (last && kHasGradQuery) store_rows();
 }

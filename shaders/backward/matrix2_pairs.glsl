@@ -64,6 +64,7 @@ layout(constant_id = VKATTN_SPEC_PAIR_OWNER_COLUMNS) const uint kOwnerColumns = 
 
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) readonly buffer RowNumbers { vec2 row_numbers[]; };
 
+// Functions of an element see these: as arguments each would be an operand that is copied for every element.
 uint batch, head, kv_head;
 uint first_number;  // of the head's rows, in row_numbers
 int kv_length;      // of the batch entry

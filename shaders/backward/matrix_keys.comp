@@ -35,104 +35,114 @@ VKATTN_PADDED_BITS(grad_output, kValueDim, kSumDims)
 
 shared uint part_stage[VKATTN_BACKWARD_PART_STAGE4(kThreads) * 4];  // the largest factor of each thread, as bits
 
-ChunkTile tile;
-bool of_values;  // the workgroup's gradient; one code for both, which is half as long
-int kv_length;
-uint first_key;  // of the block
-uint key_count;
-uint own_key;    // of the thread, in the block
-uint own_part;   // which of the kOwnerThreads that share the key this is
-// Of the step.
-uint step_first, step_end;
+// What a workgroup owns.
+struct KeyBlock {
+  ChunkTile tile;
+  bool of_values;  // its gradient; one code for both, which is half as long
+  int kv_length;
+  uint first_key;
+  uint key_count;
+};
 
-uvec4 fetch_row(uint row, uint dim) {
-  const uint packed = min(step_first + row, step_end - 1u);
-  const uint head = packed_head(tile.kv_head, packed);
+// Of the thread: its key in the block, and which of the kOwnerThreads that share the key it is.
+uint own_key() { return gl_LocalInvocationIndex % kOwned; }
+uint own_part() { return gl_LocalInvocationIndex / kOwned; }
+
+// Dims dim .. dim + 7 of a row of a step that ends before end_row.
+uvec4 fetch_row(KeyBlock block, uint row, uint end_row, uint dim) {
+  const uint packed = min(row, end_row - 1u);
+  const uint head = packed_head(block.tile.kv_head, packed);
   const uint query = packed_query(packed);
-  return of_values ? grad_output_padded8(grad_output_row(tile.batch, head, query), dim)
-                   : query_padded8(query_row(tile.batch, head, query), dim);
+  return block.of_values ? grad_output_padded8(grad_output_row(block.tile.batch, head, query), dim)
+                         : query_padded8(query_row(block.tile.batch, head, query), dim);
 }
 
-// What stands before a row in the sum of the thread's key; 0 for rows from step_end on, and for those that do not see it.
-float factor_of(uint packed, bool masked) {
-  const uint existing = min(packed, step_end - 1u);
+// What stands before a row in the sum of the thread's key; 0 for rows from end_row on, and for those that do not see it.
+float factor_of(KeyBlock block, uint packed, uint end_row, bool masked) {
+  const uint existing = min(packed, end_row - 1u);
   const uint query = packed_query(existing);
-  const uint key = first_key + own_key;
-  const vec2 pair = load_pair(pair_row(tile.batch, packed_head(tile.kv_head, existing), query) + key -
-                              tile.chunk * params.split_keys);
-  const bool visible = packed < step_end && (!masked || sees_key(int(query), int(key), kv_length));
-  return visible ? (of_values ? pair.x : pair.y) : 0.0;
+  const uint key = block.first_key + own_key();
+  const vec2 pair = load_pair(pair_row(block.tile.batch, packed_head(block.tile.kv_head, existing), query) + key -
+                              block.tile.chunk * params.split_keys);
+  const bool visible = packed < end_row && (!masked || sees_key(int(query), int(key), block.kv_length));
+  return visible ? (block.of_values ? pair.x : pair.y) : 0.0;
 }
 
-// One block of rows.
-void visit(uint first_row, uint end_row, bool masked) {
-  step_first = first_row;
-  step_end = end_row;
+// One block of rows. `unit` is that of the thread's key.
+void visit(KeyBlock block, inout uint unit, uint first_row, uint end_row, bool masked) {
   vec4 factors[kQuads];
   uint largest = 0u;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     [[unroll]] for (uint r = 0; r < 4; ++r) {
-      factors[q][r] = factor_of(first_row + (own_part + q * kOwnerThreads) * 4u + r, masked);
+      factors[q][r] = factor_of(block, first_row + (own_part() + q * kOwnerThreads) * 4u + r, end_row, masked);
     }
     largest = larger_magnitude(largest, factors[q]);
   }
   workgroup_barrier();  // rows and factors are still read by the previous step
-  part_stage[own_part * kOwned + own_key] = largest;
-  VKATTN_FILL_STAGE(visited_stage, kVisited, kSumDims, fetch_row)
+  part_stage[own_part() * kOwned + own_key()] = largest;
+#define VKATTN_FETCH_ROW(ROW, DIM) fetch_row(block, first_row + (ROW), end_row, DIM)
+  VKATTN_FILL_STAGE(visited_stage, kVisited, kSumDims, VKATTN_FETCH_ROW)
   workgroup_barrier();  // rows and the largest factors are complete
-  for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key]);
-  const float factor = raise_unit(largest);
-  if (own_part == 0u) factor_stage[own_key] = factor;
+  for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key()]);
+  const float factor = raise_unit(unit, largest);
+  if (own_part() == 0u) factor_stage[own_key()] = factor;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
-    place_factors(own_key, (own_part + q * kOwnerThreads) * 4u, factors[q]);
+    place_factors(unit, own_key(), (own_part() + q * kOwnerThreads) * 4u, factors[q]);
   }
   workgroup_barrier();  // the factors of rows and sums are complete
   add_products();
 }
 
-void visit_rows() {
-  const RowRange rows = rows_of_keys(int(first_key), int(first_key + kOwned), kv_length);
+void visit_rows(KeyBlock block, inout uint unit) {
+  const RowRange rows = rows_of_keys(int(block.first_key), int(block.first_key + kOwned), block.kv_length);
   uint row = rows.begin;
   while (row < rows.end) {  // tested at both ends, see lib/key_walk.glsl
     const bool full = row >= rows.full_begin && row + kVisited <= rows.full_end;
-    visit(row, rows.end, !full);
+    visit(block, unit, row, rows.end, !full);
     row += kVisited;
     if (row >= rows.end) break;
   }
 }
 
-void store_sum(uint owned, uint dim, float sum) {
-  const uint key = first_key + owned;
-  if (key >= key_count || dim >= (of_values ? kValueDim : kHeadDim)) return;
-  if (of_values) {
-    store_grad_value(grad_value_row(tile.batch, tile.kv_head, key), dim, sum * drop_scale());
+void store_sum(KeyBlock block, StagedSum staged) {
+  const uint key = block.first_key + staged.owned;
+  if (key >= block.key_count || staged.dim >= (block.of_values ? kValueDim : kHeadDim)) return;
+  if (block.of_values) {
+    const uint row = grad_value_row(block.tile.batch, block.tile.kv_head, key);
+    store_grad_value(row, staged.dim, staged.sum * drop_scale());
   } else {
-    store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.sum_scale);
+    const uint row = grad_key_row(block.tile.batch, block.tile.kv_head, key);
+    store_grad_key(row, staged.dim, staged.sum * backward.sum_scale);
   }
 }
 
-void store_keys() {
+void store_keys(KeyBlock block, uint unit) {
   workgroup_barrier();  // the last step's factors were read
-  if (own_part == 0u) factor_stage[own_key] = last_factor(!of_values);
+  if (own_part() == 0u) factor_stage[own_key()] = last_factor(unit, !block.of_values);
   workgroup_barrier();  // the units are complete
-  store_sums();
+  scale_sums();
+  [[dont_unroll]] for (uint matrix = 0; matrix < kRowBlocks * kSumBlocks; ++matrix) {
+    stage_sums(matrix);
+    for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) store_sum(block, staged_sum(matrix, i));
+    subgroup_barrier();  // the next matrix is written over this one
+  }
 }
 
 void main() {
+  KeyBlock block;
   // The blocks of a head come twice: for values and for keys.
-  tile = chunk_tile(2u * params.split_keys, kOwned);
-  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
-  const uint number = tile.first / kOwned;
-  of_values = (number & 1u) == 0u;
-  if (of_values ? !kHasGradValue : !kHasGradKey) return;
-  first_key = tile.chunk * params.split_keys + number / 2u * kOwned;
-  kv_length = visible_kv_length(tile.batch);
+  block.tile = chunk_tile(2u * params.split_keys, kOwned);
+  if (!block.tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  const uint number = block.tile.first / kOwned;
+  block.of_values = (number & 1u) == 0u;
+  if (block.of_values ? !kHasGradValue : !kHasGradKey) return;
+  block.first_key = block.tile.chunk * params.split_keys + number / 2u * kOwned;
+  block.kv_length = visible_kv_length(block.tile.batch);
   // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
-  key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
-  if (first_key >= key_count) return;
-  own_key = gl_LocalInvocationIndex % kOwned;
-  own_part = gl_LocalInvocationIndex / kOwned;
+  block.key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(block.kv_length) : params.kv_length;
+  if (block.first_key >= block.key_count) return;
+  uint unit = kLeastUnit;
   begin_sums();
-  visit_rows();
-  store_keys();
+  visit_rows(block, unit);
+  store_keys(block, unit);
 }

@@ -60,44 +60,56 @@ shared vec4 product_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];
 // Two pairs at once: load_pair() of backward/pairs.glsl has one.
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) writeonly buffer PairQuads { vec4 pair_quads[]; };
 
-// Of the thread's row.
-uint own_row;   // in the block
-uint own_part;  // which of the kOwnerThreads that share the row this is
-bool row_exists;
-ScoreRow row_scores;
-uint pair_index;
-int row_key_begin, row_key_end;  // it sees keys begin .. end - 1
-float row_lse, row_delta, row_slope;
-// Of the step.
-int step_first, step_end;
+// Of the thread: its row in the block, and which of the kOwnerThreads that share the row it is.
+uint own_row() { return gl_LocalInvocationIndex / kOwnerThreads; }
+uint own_part() { return gl_LocalInvocationIndex % kOwnerThreads; }
+
+// The thread's row.
+struct OwnRow {
+  bool exists;
+  ScoreRow scores;
+  uint pair_index;
+  int key_begin;  // it sees keys from here
+  int key_end;    // to before here
+  float lse;
+  float delta;
+  float slope;
+  uint unit;  // of its factors
+};
+
+// Keys that are visited: from `first` on, as far as before `end`.
+struct Step {
+  int first;
+  int end;
+};
 
 float sum_of_row(float number) {
   [[unroll]] for (uint lanes = 1; lanes < kOwnerThreads; lanes *= 2) number += subgroupShuffleXor(number, lanes);
   return number;
 }
 
-uvec4 fetch_query(uint row, uint dim) {
-  const uint packed = packed_of(row);
+uvec4 fetch_query(ChunkTile tile, uint row, uint dim) {
+  const uint packed = packed_of(tile, row);
   return query_padded8(query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
 }
 
-uvec4 fetch_grad_output(uint row, uint dim) {
-  const uint packed = packed_of(row);
+uvec4 fetch_grad_output(ChunkTile tile, uint row, uint dim) {
+  const uint packed = packed_of(tile, row);
   return grad_output_padded8(grad_output_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
 }
 
-uvec4 fetch_key(uint key, uint dim) {
-  return key_padded8(key_row(tile.batch, tile.kv_head, existing_key(step_first + int(key), step_end)), dim);
+uvec4 fetch_key(ChunkTile tile, Step step, uint key, uint dim) {
+  return key_padded8(key_row(tile.batch, tile.kv_head, existing_key(step.first + int(key), step.end)), dim);
 }
 
-uvec4 fetch_value(uint key, uint dim) {
-  return value_padded8(value_row(tile.batch, tile.kv_head, existing_key(step_first + int(key), step_end)), dim);
+uvec4 fetch_value(ChunkTile tile, Step step, uint key, uint dim) {
+  return value_padded8(value_row(tile.batch, tile.kv_head, existing_key(step.first + int(key), step.end)), dim);
 }
 
 // An operand of a product, Q K^T or of_outputs dO V^T: block b of the dims of the subgroup's r-th block of rows, or of its
 // n-th block of keys.
 void load_rows(out MatrixA rows, bool of_outputs, uint r, uint b) {
-  const uint row = subgroup_row + r * kM;
+  const uint row = subgroup_row() + r * kM;
   if (of_outputs) {
     coopMatLoad(rows, grad_output_stage, row * kValueStride8 + b * (kK / 8u), kValueStride8,
                 gl_CooperativeMatrixLayoutRowMajor);
@@ -107,7 +119,7 @@ void load_rows(out MatrixA rows, bool of_outputs, uint r, uint b) {
 }
 
 void load_keys(out MatrixB keys, bool of_outputs, uint n, uint b) {
-  const uint key = (subgroup_column * kKeyBlocks + n) * kN;
+  const uint key = (subgroup_column() * kKeyBlocks + n) * kN;
   if (of_outputs) {
     coopMatLoad(keys, value_stage, key * kValueStride8 + b * (kK / 8u), kValueStride8,
                 gl_CooperativeMatrixLayoutColumnMajor);
@@ -118,7 +130,7 @@ void load_keys(out MatrixB keys, bool of_outputs, uint n, uint b) {
 }
 
 void store_product(MatrixC product, bool of_outputs, uint r, uint n) {
-  const uint first = (subgroup_row + r * kM) * kScoreStride4 + (subgroup_column * kKeyBlocks + n) * (kN / 4u);
+  const uint first = (subgroup_row() + r * kM) * kScoreStride4 + (subgroup_column() * kKeyBlocks + n) * (kN / 4u);
   if (of_outputs) {
     coopMatStore(product, product_stage, first, kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
   } else {
@@ -146,25 +158,26 @@ void multiply(bool of_outputs) {
   }
 }
 
-// Leaves the pairs of the thread's row and four neighbouring keys in the workspace. Returns the gradients of <q, k>.
-vec4 make_pairs(uint first_key, vec4 scores, vec4 products, bool masked) {
-  const int position = step_first + int(first_key);
-  const uint kept = keys_that_are_kept(row_scores, uint(position), 4u);
+// Leaves the pairs of the thread's row and four neighbouring keys, from the step's first_key-th on, in the workspace. Returns
+// the gradients of <q, k>.
+vec4 make_pairs(ChunkTile tile, inout OwnRow own, Step step, uint first_key, vec4 scores, vec4 products, bool masked) {
+  const int position = step.first + int(first_key);
+  const uint kept = keys_that_are_kept(own.scores, uint(position), 4u);
   vec4 weights, gradients, score_gradient;
   [[unroll]] for (uint k = 0; k < 4; ++k) {
-    const uint key = existing_key(position + int(k), step_end);
-    PairGradient pair = pair_gradient(scores[k] * params.scale_log2, products[k], row_lse, row_delta, row_scores, key,
+    const uint key = existing_key(position + int(k), step.end);
+    PairGradient pair = pair_gradient(scores[k] * params.scale_log2, products[k], own.lse, own.delta, own.scores, key,
                                       is_kept(kept, k), masked);
-    const bool hidden = masked && (position + int(k) >= row_key_end ||
-                                   (kHasKeyBegin && position + int(k) < row_key_begin));
+    const bool hidden = masked && (position + int(k) >= own.key_end ||
+                                   (kHasKeyBegin && position + int(k) < own.key_begin));
     if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
-    if (kHasGradSlopes) row_slope -= pair.score_gradient * key_distance(row_scores.query, key);
+    if (kHasGradSlopes) own.slope -= pair.score_gradient * key_distance(own.scores.query, key);
     weights[k] = pair.weight;
     gradients[k] = pair.gradient;
     score_gradient[k] = pair.score_gradient;
   }
-  if (!row_exists) return gradients;
-  const uint index = pair_index + uint(position) - tile.chunk * params.split_keys;
+  if (!own.exists) return gradients;
+  const uint index = own.pair_index + uint(position) - tile.chunk * params.split_keys;
   pair_quads[index / 2u] = vec4(weights.x, gradients.x, weights.y, gradients.y);
   pair_quads[index / 2u + 1u] = vec4(weights.z, gradients.z, weights.w, gradients.w);
   if (kKeepsScoreGradients) {
@@ -174,118 +187,131 @@ vec4 make_pairs(uint first_key, vec4 scores, vec4 products, bool masked) {
 }
 
 // Turns the step's scores into factors of its keys.
-void make_factors(bool masked) {
+void make_factors(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
   vec4 factors[kQuads];
   uint largest = 0u;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
-    const uint quad = own_part + q * kOwnerThreads;
-    const uint place = own_row * kScoreStride4 + quad;
-    factors[q] = make_pairs(quad * 4u, sum_stage[place], product_stage[place], masked);
+    const uint quad = own_part() + q * kOwnerThreads;
+    const uint place = own_row() * kScoreStride4 + quad;
+    factors[q] = make_pairs(tile, own, step, quad * 4u, sum_stage[place], product_stage[place], masked);
     largest = larger_magnitude(largest, factors[q]);
   }
   if (!kHasGradQuery) return;
   [[unroll]] for (uint lanes = 1; lanes < kOwnerThreads; lanes *= 2) {
     largest = max(largest, subgroupShuffleXor(largest, lanes));
   }
-  const float factor = raise_unit(largest);
-  if (own_part == 0u) factor_stage[own_row] = factor;
+  const float factor = raise_unit(own.unit, largest);
+  if (own_part() == 0u) factor_stage[own_row()] = factor;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
-    place_factors(own_row, (own_part + q * kOwnerThreads) * 4u, factors[q]);
+    place_factors(own.unit, own_row(), (own_part() + q * kOwnerThreads) * 4u, factors[q]);
   }
 }
 
-void visit(int first_key, int key_end, bool masked) {
-  step_first = first_key;
-  step_end = key_end;
+void visit(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
   workgroup_barrier();  // keys and factors are still read by the previous step
-  VKATTN_FILL_STAGE(visited_stage, kVisited, kHeadPadded, fetch_key)
-  VKATTN_FILL_STAGE(value_stage, kVisited, kValuePadded, fetch_value)
+#define VKATTN_FETCH_KEY(KEY, DIM) fetch_key(tile, step, KEY, DIM)
+#define VKATTN_FETCH_VALUE(KEY, DIM) fetch_value(tile, step, KEY, DIM)
+  VKATTN_FILL_STAGE(visited_stage, kVisited, kHeadPadded, VKATTN_FETCH_KEY)
+  VKATTN_FILL_STAGE(value_stage, kVisited, kValuePadded, VKATTN_FETCH_VALUE)
   workgroup_barrier();  // keys and values are complete, as are the block's rows
   multiply(false);
   multiply(true);
   workgroup_barrier();  // scores and products are complete
   if (masked) {
-    make_factors(true);
+    make_factors(tile, own, step, true);
   } else {
-    make_factors(false);
+    make_factors(tile, own, step, false);
   }
   if (!kHasGradQuery) return;
   workgroup_barrier();  // the factors of keys and sums are complete
   add_products();
 }
 
-void begin_rows(int kv_length) {
-  own_row = gl_LocalInvocationIndex / kOwnerThreads;
-  own_part = gl_LocalInvocationIndex % kOwnerThreads;
-  row_exists = tile.first + own_row < packed_row_count();
-  const uint packed = packed_of(own_row);
+OwnRow begin_row(ChunkTile tile, int kv_length) {
+  const uint packed = packed_of(tile, own_row());
   const uint head = packed_head(tile.kv_head, packed);
   const uint query = packed_query(packed);
-  pair_index = pair_row(tile.batch, head, query);
-  row_scores = score_row(tile.batch, head, query);
-  row_key_begin = visible_key_begin(int(query), kv_length);
-  row_key_end = visible_key_end(int(query), kv_length);
-  row_lse = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
-  row_slope = 0.0;
+  OwnRow own;
+  own.exists = tile.first + own_row() < packed_row_count();
+  own.pair_index = pair_row(tile.batch, head, query);
+  own.scores = score_row(tile.batch, head, query);
+  own.key_begin = visible_key_begin(int(query), kv_length);
+  own.key_end = visible_key_end(int(query), kv_length);
+  own.lse = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
+  own.slope = 0.0;
+  own.unit = kLeastUnit;
   float delta = 0.0;
   const uint grad_index = grad_output_row(tile.batch, head, query);
   const uint output_index = output_row(tile.batch, head, query);
-  for (uint dim = own_part * 4u; dim < kValueDim; dim += kOwnerThreads * 4u) {
+  for (uint dim = own_part() * 4u; dim < kValueDim; dim += kOwnerThreads * 4u) {
     delta += dot(grad_output_at4(grad_index, dim), forward_output_at4(output_index, dim));
   }
-  row_delta = sum_of_row(delta);
-  VKATTN_FILL_STAGE(query_stage, kOwned, kHeadPadded, fetch_query)
-  VKATTN_FILL_STAGE(grad_output_stage, kOwned, kValuePadded, fetch_grad_output)
+  own.delta = sum_of_row(delta);
+  return own;
+}
+
+void stage_rows(ChunkTile tile) {
+#define VKATTN_FETCH_QUERY(ROW, DIM) fetch_query(tile, ROW, DIM)
+#define VKATTN_FETCH_GRAD_OUTPUT(ROW, DIM) fetch_grad_output(tile, ROW, DIM)
+  VKATTN_FILL_STAGE(query_stage, kOwned, kHeadPadded, VKATTN_FETCH_QUERY)
+  VKATTN_FILL_STAGE(grad_output_stage, kOwned, kValuePadded, VKATTN_FETCH_GRAD_OUTPUT)
 }
 
 // What later chunks go on with, or what is left after the last.
-void store_sum(uint row, uint dim, float sum) {
-  const uint packed = tile.first + row;
-  if (packed >= packed_row_count() || dim >= kHeadDim) return;
-  const uint row_index = gradient_row(packed);
-  const uint sum_index = backward.query_sums + stored_row(packed) * kHeadDim;
-  if (tile.chunk != 0u) sum += load_grad_query_sum(row_index, sum_index, dim);
+void store_sum(ChunkTile tile, StagedSum staged) {
+  const uint packed = tile.first + staged.owned;
+  if (packed >= packed_row_count() || staged.dim >= kHeadDim) return;
+  const uint row_index = gradient_row(tile, packed);
+  const uint sum_index = backward.query_sums + stored_row(tile, packed) * kHeadDim;
+  float sum = staged.sum;
+  if (tile.chunk != 0u) sum += load_grad_query_sum(row_index, sum_index, staged.dim);
   if (tile.chunk + 1u == params.kv_splits) {
-    store_grad_query(row_index, dim, sum * backward.sum_scale);
+    store_grad_query(row_index, staged.dim, sum * backward.sum_scale);
   } else {
-    store_grad_query_sum(row_index, sum_index, dim, sum);
+    store_grad_query_sum(row_index, sum_index, staged.dim, sum);
   }
 }
 
-void store_rows() {
+void store_rows(ChunkTile tile, uint unit) {
   workgroup_barrier();  // the last step's factors and scores were read
-  if (own_part == 0u) factor_stage[own_row] = last_factor(true);
+  if (own_part() == 0u) factor_stage[own_row()] = last_factor(unit, true);
   workgroup_barrier();  // the units are complete
-  store_sums();
+  scale_sums();
+  [[dont_unroll]] for (uint matrix = 0; matrix < kRowBlocks * kSumBlocks; ++matrix) {
+    stage_sums(matrix);
+    for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) store_sum(tile, staged_sum(matrix, i));
+    subgroup_barrier();  // the next matrix is written over this one
+  }
 }
 
-void keep_numbers() {
-  if (kHasGradSlopes) row_slope = sum_of_row(row_slope);
-  if (own_part != 0u || !row_exists) return;
-  const uint row = stored_row(tile.first + own_row);
+void keep_numbers(ChunkTile tile, OwnRow own) {
+  const float slope = kHasGradSlopes ? sum_of_row(own.slope) : 0.0;
+  if (own_part() != 0u || !own.exists) return;
+  const uint row = stored_row(tile, tile.first + own_row());
   if (kHasGradSlopes) {
     const float before = tile.chunk == 0u ? 0.0 : sums[backward.slope_sums + row];
-    sums[backward.slope_sums + row] = before + row_slope;
+    sums[backward.slope_sums + row] = before + slope;
   }
-  if (kHasGradSinks) sums[backward.delta_sums + row] = row_delta;
+  if (kHasGradSinks) sums[backward.delta_sums + row] = own.delta;
 }
 
 void main() {
-  tile = chunk_tile(most_packed_rows(), kOwned);
+  const ChunkTile tile = chunk_tile(most_packed_rows(), kOwned);
   if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
-  if (tile.chunk + 1u == params.kv_splits) clear_rows(kOwned, kThreads);
+  if (tile.chunk + 1u == params.kv_splits) clear_rows(tile, kOwned, kThreads);
   if (tile.first >= packed_row_count()) return;
   const int kv_length = visible_kv_length(tile.batch);
   const KeyRange keys =
       keys_of_rows(tile.first, kOwned, kv_length, int(tile.chunk * params.split_keys), int(kVisited));
   begin_sums();
-  begin_rows(kv_length);
+  OwnRow own = begin_row(tile, kv_length);
+  stage_rows(tile);
   int key = keys.begin;
   while (key < keys.end) {  // tested at both ends, see lib/key_walk.glsl
-    visit(key, keys.end, !is_full_step(keys, key, kVisited));
+    visit(tile, own, Step(key, keys.end), !is_full_step(keys, key, kVisited));
     key += int(kVisited);
     if (key >= keys.end) break;
   }
-  keep_numbers();
-  if (kHasGradQuery) store_rows();
+  keep_numbers(tile, own);
+  if (kHasGradQuery) store_rows(tile, own.unit);
 }

@@ -57,10 +57,11 @@ shared uvec4 visited_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kSumDims)];
 #endif
 shared vec4 sum_stage[VKATTN_SUM_STAGE4];
 
-MatrixC gradient_sums[kRowBlocks * kSumBlocks];
-uint subgroup_row;     // the subgroup's first row of all products
-uint subgroup_column;  // its place in a row of the grid
-uint unit_exponent;    // biased: of the unit of this thread's row of factors
+// The subgroup's first row of all products, and its place in a row of the grid.
+uint subgroup_row() { return gl_SubgroupID / kGridColumns * (kRowBlocks * kM); }
+uint subgroup_column() { return gl_SubgroupID % kGridColumns; }
+
+MatrixC gradient_sums[kRowBlocks * kSumBlocks];  // not passed: GLSL hands arrays on by copying them
 
 // Elements dim .. dim + 7, with zeros behind the last. A row that exists is read where the dims do not: a branch would wait
 // for each load. A macro, as a function cannot take a buffer.
@@ -93,9 +94,6 @@ uint unit_exponent;    // biased: of the unit of this thread's row of factors
   }
 
 void begin_sums() {
-  subgroup_row = gl_SubgroupID / kGridColumns * (kRowBlocks * kM);
-  subgroup_column = gl_SubgroupID % kGridColumns;
-  unit_exponent = kLeastUnit;
   [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) gradient_sums[i] = MatrixC(0.0);
 }
 
@@ -105,23 +103,23 @@ uint larger_magnitude(uint largest, vec4 factors) {
   return max(max(largest, max(bits.x, bits.y)), max(bits.z, bits.w));
 }
 
-// Raises the unit of the thread's row where its largest factor asks for it. Returns what the row's sums are to be multiplied
-// by.
-float raise_unit(uint largest) {
-  const uint before = unit_exponent;
-  unit_exponent = raised_unit(before, largest);
-  return change_of_unit(before, unit_exponent);
+// Raises the unit of the thread's row, a biased exponent, where its largest factor asks for it. Returns what the row's sums
+// are to be multiplied by.
+float raise_unit(inout uint unit, uint largest) {
+  const uint before = unit;
+  unit = raised_unit(before, largest);
+  return change_of_unit(before, unit);
 }
 
 // What leaves sums of the thread's row in numbers, with the operands' scale, which these have not had.
-float last_factor(bool scaled) {
-  const float unit = power_of_two(int(unit_exponent));
-  return scaled ? scaled_operand(unit) : unit;
+float last_factor(uint unit, bool scaled) {
+  const float number = power_of_two(int(unit));
+  return scaled ? scaled_operand(number) : number;
 }
 
 // Four neighbouring factors of row `owned`.
-void place_factors(uint owned, uint visited, vec4 factors) {
-  factors *= units_of_one(unit_exponent);
+void place_factors(uint unit, uint owned, uint visited, vec4 factors) {
+  factors *= units_of_one(unit);
   operand_stage[owned * kOperandStride2 + visited / 4u] = uvec2(pack_operands(factors.xy), pack_operands(factors.zw));
 }
 
@@ -129,7 +127,7 @@ void place_factors(uint owned, uint visited, vec4 factors) {
 void scale_sums() {
   [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
-    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(factors, factor_stage, subgroup_row() + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
     [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {
       gradient_sums[r * kSumBlocks + n] = gradient_sums[r * kSumBlocks + n] * factors;
     }
@@ -140,7 +138,7 @@ void scale_sums() {
 bool is_raised() {
   bool raised = false;
   for (uint row = gl_SubgroupInvocationID; row < kRowBlocks * kM; row += kSubgroupSize) {
-    raised = raised || factor_stage[subgroup_row + row] != 1.0;
+    raised = raised || factor_stage[subgroup_row() + row] != 1.0;
   }
   return subgroupAny(raised);
 }
@@ -151,12 +149,12 @@ void add_products() {
   [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {
     MatrixA factors[kRowBlocks];
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      coopMatLoad(factors[r], operand_stage, (subgroup_row + r * kM) * kOperandStride2 + b * (kK / 4u), kOperandStride2,
+      coopMatLoad(factors[r], operand_stage, (subgroup_row() + r * kM) * kOperandStride2 + b * (kK / 4u), kOperandStride2,
                   gl_CooperativeMatrixLayoutRowMajor);
     }
     [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {
       MatrixB visited;
-      coopMatLoad(visited, visited_stage, b * kK * kSumStride8 + (subgroup_column * kSumBlocks + n) * (kN / 8u),
+      coopMatLoad(visited, visited_stage, b * kK * kSumStride8 + (subgroup_column() * kSumBlocks + n) * (kN / 8u),
                   kSumStride8, gl_CooperativeMatrixLayoutRowMajor);
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         const uint sum = r * kSumBlocks + n;
@@ -166,28 +164,29 @@ void add_products() {
   }
 }
 
-// The pass has it: stores a sum, in numbers.
-void store_sum(uint owned, uint dim, float sum);
-
-// Hands each sum to store_sum(), by way of the subgroup's part of sum_stage, a matrix in quads. The sums are in units:
-// factor_stage has those of the rows.
-void store_sums() {
-  scale_sums();
-  const uint first = gl_SubgroupID * (kM * kN / 4u);
-  [[dont_unroll]] for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) {
-    // Constant indices, so that the sums stay in registers; the branch is uniform.
-    [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {
-      if (i != block) continue;
-      coopMatStore(gradient_sums[i], sum_stage, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);
-    }
-    subgroup_barrier();  // lanes read what others have written
-    const uint row = subgroup_row + block / kSumBlocks * kM;
-    const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;
-    for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {
-      store_sum(row + i / kN, dim + i % kN, sum_stage[first + i / 4u][i % 4u]);
-    }
-    subgroup_barrier();  // the next matrix is written over this one
+// Brings matrix `block` of the sums to the subgroup's part of sum_stage, from where staged_sum() has them.
+void stage_sums(uint block) {
+  // Constant indices, so that the sums stay in registers; the branch is uniform.
+  [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {
+    if (i != block) continue;
+    coopMatStore(gradient_sums[i], sum_stage, gl_SubgroupID * (kM * kN / 4u), kN / 4u,
+                 gl_CooperativeMatrixLayoutRowMajor);
   }
+  subgroup_barrier();  // lanes read what others have written
+}
+
+struct StagedSum {
+  uint owned;
+  uint dim;
+  float sum;
+};
+
+// The i-th of kM * kN.
+StagedSum staged_sum(uint block, uint i) {
+  const uint row = subgroup_row() + block / kSumBlocks * kM;
+  const uint dim = (subgroup_column() * kSumBlocks + block % kSumBlocks) * kN;
+  const float sum = sum_stage[gl_SubgroupID * (kM * kN / 4u) + i / 4u][i % 4u];
+  return StagedSum(row + i / kN, dim + i % kN, sum);
 }
 
 #endif

@@ -8,16 +8,14 @@
 
 #include "backward/pairs.glsl"
 
-ChunkTile tile;
-
 // A row of the block; those behind the last repeat it, and are not stored.
-uint packed_of(uint row) { return min(tile.first + row, packed_row_count() - 1u); }
+uint packed_of(ChunkTile tile, uint row) { return min(tile.first + row, packed_row_count() - 1u); }
 
-uint stored_row(uint packed) {
+uint stored_row(ChunkTile tile, uint packed) {
   return workspace_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
 }
 
-uint gradient_row(uint packed) {
+uint gradient_row(ChunkTile tile, uint packed) {
   return grad_query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
 }
 
@@ -25,13 +23,13 @@ uint gradient_row(uint packed) {
 uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
 
 // Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
-void clear_rows(uint block_rows, uint threads) {
+void clear_rows(ChunkTile tile, uint block_rows, uint threads) {
   if (kPackedQueries || !kHasGradQuery) return;
   const uint begin = max(tile.first, packed_row_count());
   const uint end = min(tile.first + block_rows, most_packed_rows());
   for (uint packed = begin; packed < end; ++packed) {
     for (uint dim = gl_LocalInvocationIndex; dim < kHeadDim; dim += threads) {
-      store_grad_query(gradient_row(packed), dim, 0.0);
+      store_grad_query(gradient_row(tile, packed), dim, 0.0);
     }
   }
 }

@@ -36,45 +36,52 @@ const uint kChunks = (kMostDims + kChunkDims - 1) / kChunkDims;
 shared float pair_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockKeys, kColumns, kVisited)];
 shared vec4 row_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockRows, kColumns)];  // queries, or gradients of outputs
 
-ChunkTile tile;
-int kv_length;
-uint first_key;  // of the block
-uint column;     // 0 .. kColumns - 1
-uint block_key;  // the first of this thread's keys in the block
+// What a workgroup owns.
+struct KeyBlock {
+  ChunkTile tile;
+  int kv_length;
+  uint first_key;
+};
+
+// This thread's column of the grid, and the first of its keys in the block.
+uint column() { return gl_LocalInvocationIndex % kColumns; }
+uint block_key() { return gl_LocalInvocationIndex / kColumns * kKeys; }
+
+// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 vec4 accumulator[kKeys * kChunks];
 
 // 4 elements of a row of dO, or of Q as it is multiplied.
-vec4 row_quad(uint packed, uint dim, bool of_values) {
-  const uint head = packed_head(tile.kv_head, packed);
+vec4 row_quad(KeyBlock block, uint packed, uint dim, bool of_values) {
+  const uint head = packed_head(block.tile.kv_head, packed);
   const uint query = packed_query(packed);
-  return of_values ? grad_output_at4(grad_output_row(tile.batch, head, query), dim)
-                   : scaled_operand(query_at4(query_row(tile.batch, head, query), dim));
+  return of_values ? grad_output_at4(grad_output_row(block.tile.batch, head, query), dim)
+                   : scaled_operand(query_at4(query_row(block.tile.batch, head, query), dim));
 }
 
 // What stands before a row in the sum of a key; 0 for rows from end_row on.
-float factor_of(uint packed, uint end_row, uint key, bool of_values, bool masked) {
+float factor_of(KeyBlock block, uint packed, uint end_row, uint key, bool of_values, bool masked) {
   if (packed >= end_row) return 0.0;
   const uint query = packed_query(packed);
-  const vec2 pair = load_pair(pair_row(tile.batch, packed_head(tile.kv_head, packed), query) + key -
-                              tile.chunk * params.split_keys);
-  const bool visible = !masked || sees_key(int(query), int(key), kv_length);
+  const vec2 pair = load_pair(pair_row(block.tile.batch, packed_head(block.tile.kv_head, packed), query) + key -
+                              block.tile.chunk * params.split_keys);
+  const bool visible = !masked || sees_key(int(query), int(key), block.kv_length);
   return visible ? (of_values ? pair.x : pair.y) : 0.0;
 }
 
 // Adds a block of rows, times their factors, to chunk n of the dims.
-void add_rows(uint n, uint first_row, uint end_row, bool of_values, bool masked) {
+void add_rows(KeyBlock block, uint n, uint first_row, uint end_row, bool of_values, bool masked) {
   barrier();  // row_stage is still read by the previous chunk of dims, or block; pair_stage is complete
   for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kColumns; i += kThreads) {
     const uint packed = min(first_row + i / kColumns, end_row - 1u);
     const uint dim = n * kChunkDims + i % kColumns * 4u;
-    row_stage[i / kColumns * kChunkStride4 + i % kColumns] = row_quad(packed, dim, of_values);
+    row_stage[i / kColumns * kChunkStride4 + i % kColumns] = row_quad(block, packed, dim, of_values);
   }
   barrier();  // row_stage is complete
   [[dont_unroll]] for (uint quad = 0; quad < kBlockRows / 4; ++quad) {
     vec4 rows[4];
-    [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_stage[(quad * 4 + r) * kChunkStride4 + column];
+    [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_stage[(quad * 4 + r) * kChunkStride4 + column()];
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint i = ((block_key + k) * kPairStride4 + quad) * 4u;
+      const uint i = ((block_key() + k) * kPairStride4 + quad) * 4u;
       [[unroll]] for (uint r = 0; r < 4; ++r) {
         const float factor = pair_stage[i + r];
         if (!masked || factor != 0.0) accumulator[k * kChunks + n] += factor * rows[r];
@@ -84,45 +91,45 @@ void add_rows(uint n, uint first_row, uint end_row, bool of_values, bool masked)
 }
 
 // One block of rows. of_values is a constant once inlined. A masked block leaves out what is hidden: 0 times NaN would be NaN.
-void visit(uint first_row, uint end_row, bool of_values, bool masked) {
+void visit(KeyBlock block, uint first_row, uint end_row, bool of_values, bool masked) {
   barrier();  // pair_stage is still read by the previous block
   for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kBlockRows; i += kThreads) {
     // Neighbours read neighbouring keys of a row.
     const uint key = i % kBlockKeys;
     const uint row = i / kBlockKeys;
     pair_stage[key * kPairStride4 * 4u + row] =
-        factor_of(first_row + row, end_row, first_key + key, of_values, masked);
+        factor_of(block, first_row + row, end_row, block.first_key + key, of_values, masked);
   }
   const uint dims = of_values ? kValueDim : kHeadDim;
-#define VKATTN_ADD_ROWS(N) if ((N) * kChunkDims < dims) add_rows(N, first_row, end_row, of_values, masked)
+#define VKATTN_ADD_ROWS(N) if ((N) * kChunkDims < dims) add_rows(block, N, first_row, end_row, of_values, masked)
   VKATTN_STEPS(kChunks, VKATTN_ADD_ROWS)
 }
 
-void visit_rows(bool of_values) {
-  const RowRange rows = rows_of_keys(int(first_key), int(first_key + kBlockKeys), kv_length);
+void visit_rows(KeyBlock block, bool of_values) {
+  const RowRange rows = rows_of_keys(int(block.first_key), int(block.first_key + kBlockKeys), block.kv_length);
   uint row = rows.begin;
   while (row < rows.end) {  // tested at both ends, see lib/key_walk.glsl
     const bool full = row >= rows.full_begin && row + kBlockRows <= rows.full_end;
-    visit(row, rows.end, of_values, !full);
+    visit(block, row, rows.end, of_values, !full);
     row += kBlockRows;
     if (row >= rows.end) break;
   }
 }
 
-void store_keys(bool of_values, uint key_count) {
+void store_keys(KeyBlock block, bool of_values, uint key_count) {
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    const uint key = first_key + block_key + k;
+    const uint key = block.first_key + block_key() + k;
     if (key >= key_count) continue;
     [[unroll]] for (uint n = 0; n < kChunks; ++n) {
       [[unroll]] for (uint d = 0; d < 4; ++d) {
-        const uint dim = n * kChunkDims + column * 4u + d;
+        const uint dim = n * kChunkDims + column() * 4u + d;
         const float sum = accumulator[k * kChunks + n][d];
         if (of_values) {
-          if (dim < kValueDim) store_grad_value(grad_value_row(tile.batch, tile.kv_head, key), dim, sum * drop_scale());
+          const uint row = grad_value_row(block.tile.batch, block.tile.kv_head, key);
+          if (dim < kValueDim) store_grad_value(row, dim, sum * drop_scale());
         } else {
-          if (dim < kHeadDim) {
-            store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.sum_scale);
-          }
+          const uint row = grad_key_row(block.tile.batch, block.tile.kv_head, key);
+          if (dim < kHeadDim) store_grad_key(row, dim, sum * backward.sum_scale);
         }
       }
     }
@@ -131,24 +138,23 @@ void store_keys(bool of_values, uint key_count) {
 
 void main() {
   // The blocks of a head come twice: for values and for keys.
-  tile = chunk_tile(2u * params.split_keys, kBlockKeys);
-  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
-  const uint number = tile.first / kBlockKeys;
+  KeyBlock block;
+  block.tile = chunk_tile(2u * params.split_keys, kBlockKeys);
+  if (!block.tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  const uint number = block.tile.first / kBlockKeys;
   const bool of_values = (number & 1u) == 0u;
   if (of_values ? !kHasGradValue : !kHasGradKey) return;
-  first_key = tile.chunk * params.split_keys + number / 2u * kBlockKeys;
-  kv_length = visible_kv_length(tile.batch);
+  block.first_key = block.tile.chunk * params.split_keys + number / 2u * kBlockKeys;
+  block.kv_length = visible_kv_length(block.tile.batch);
   // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
-  const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
-  if (first_key >= key_count) return;
-  column = gl_LocalInvocationIndex % kColumns;
-  block_key = gl_LocalInvocationIndex / kColumns * kKeys;
+  const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(block.kv_length) : params.kv_length;
+  if (block.first_key >= key_count) return;
   [[unroll]] for (uint i = 0; i < kKeys * kChunks; ++i) accumulator[i] = vec4(0.0);
   if (of_values) {
-    visit_rows(true);
-    store_keys(true, key_count);
+    visit_rows(block, true);
+    store_keys(block, true, key_count);
   } else {
-    visit_rows(false);
-    store_keys(false, key_count);
+    visit_rows(block, false);
+    store_keys(block, false, key_count);
   }
 }

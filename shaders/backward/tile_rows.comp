@@ -39,8 +39,11 @@ const uint kChunks = (kHeadDim + kChunkDims - 1) / kChunkDims;  // of the rows' 
 shared float row_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockRows, kColumns, kVisited)];
 shared vec4 key_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockKeys, kColumns)];  // keys or values
 
-uint column;     // 0 .. kColumns - 1
-uint block_row;  // the first of this thread's rows in the block
+// This thread's column of the grid, and the first of its rows in the block.
+uint column() { return gl_LocalInvocationIndex % kColumns; }
+uint block_row() { return gl_LocalInvocationIndex / kColumns * kRows; }
+
+// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 vec4 accumulator[kRows * kChunks];
 float score[kRows * kKeys];    // <q, k>, then the gradient of that
 float product[kRows * kKeys];  // <dO, v>
@@ -55,39 +58,40 @@ vec4 staged_quad(uint row, uint stride4, uint quad) {
 }
 
 // 4 elements of a row of Q, or of dO.
-vec4 row_quad(uint row, uint dim, bool of_output) {
-  const uint packed = packed_of(row);
+vec4 row_quad(ChunkTile tile, uint row, uint dim, bool of_output) {
+  const uint packed = packed_of(tile, row);
   const uint head = packed_head(tile.kv_head, packed);
   const uint query = packed_query(packed);
   return of_output ? grad_output_at4(grad_output_row(tile.batch, head, query), dim)
                    : query_at4(query_row(tile.batch, head, query), dim);
 }
 
-vec4 key_quad(uint key, uint dim, bool of_value) {
+vec4 key_quad(ChunkTile tile, uint key, uint dim, bool of_value) {
   return of_value ? value_at4(value_row(tile.batch, tile.kv_head, key), dim)
                   : key_at4(key_row(tile.batch, tile.kv_head, key), dim);
 }
 
 // Q K^T for the block, or dO V^T. of_output is a constant once inlined.
-void multiply(int first_key, int key_end, bool of_output) {
+void multiply(ChunkTile tile, int first_key, int key_end, bool of_output) {
   const uint dims = of_output ? kValueDim : kHeadDim;
   for (uint dim = 0; dim < dims; dim += kStageDims) {
     barrier();  // the stages are still read: by the previous chunk of dims, or the previous block of keys
     for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kStageQuads; i += kThreads) {
-      const vec4 elements = row_quad(i / kStageQuads, dim + i % kStageQuads * 4u, of_output);
+      const vec4 elements = row_quad(tile, i / kStageQuads, dim + i % kStageQuads * 4u, of_output);
       const uint place = (i / kStageQuads * kStageStride4 + i % kStageQuads) * 4u;
       [[unroll]] for (uint d = 0; d < 4; ++d) row_stage[place + d] = elements[d];
     }
     for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kStageQuads; i += kThreads) {
+      const uint key = existing_key(first_key + int(i / kStageQuads), key_end);
       key_stage[i / kStageQuads * kStageStride4 + i % kStageQuads] =
-          key_quad(existing_key(first_key + int(i / kStageQuads), key_end), dim + i % kStageQuads * 4u, of_output);
+          key_quad(tile, key, dim + i % kStageQuads * 4u, of_output);
     }
     barrier();  // the stages are complete
     [[dont_unroll]] for (uint quad = 0; quad < kStageQuads; ++quad) {
       vec4 keys[kKeys];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = key_stage[(column + k * kColumns) * kStageStride4 + quad];
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = key_stage[(column() + k * kColumns) * kStageStride4 + quad];
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        const vec4 row = staged_quad(block_row + r, kStageStride4, quad);
+        const vec4 row = staged_quad(block_row() + r, kStageStride4, quad);
         [[unroll]] for (uint k = 0; k < kKeys; ++k) {
           float sum = of_output ? product[r * kKeys + k] : score[r * kKeys + k];
           [[unroll]] for (uint d = 0; d < 4; ++d) sum += row[d] * keys[k][d];
@@ -103,12 +107,12 @@ void multiply(int first_key, int key_end, bool of_output) {
 }
 
 // Turns the block's scores into their gradients, and leaves the pairs in the workspace.
-void make_pairs(int first_key, int key_end, bool masked) {
+void make_pairs(ChunkTile tile, int first_key, int key_end, bool masked) {
   const uint in_chunk = uint(first_key) - tile.chunk * params.split_keys;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const bool exists = tile.first + block_row + r < packed_row_count();
+    const bool exists = tile.first + block_row() + r < packed_row_count();
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint in_block = column + k * kColumns;
+      const uint in_block = column() + k * kColumns;
       const int position = first_key + int(in_block);
       const uint key = existing_key(position, key_end);
       const bool kept = kept_probability(1.0, score_rows[r], key) != 0.0;
@@ -130,18 +134,19 @@ void make_pairs(int first_key, int key_end, bool masked) {
 }
 
 // Adds the block's keys to chunk n of the dims.
-void add_chunk(uint n, int first_key, int key_end, bool masked) {
+void add_chunk(ChunkTile tile, uint n, int first_key, int key_end, bool masked) {
   barrier();  // key_stage is still read, by multiply() or the previous chunk of dims; gradients are complete
   for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kColumns; i += kThreads) {
-    key_stage[i / kColumns * kChunkStride4 + i % kColumns] = scaled_operand(key_quad(
-        existing_key(first_key + int(i / kColumns), key_end), n * kChunkDims + i % kColumns * 4u, false));
+    const uint key = existing_key(first_key + int(i / kColumns), key_end);
+    key_stage[i / kColumns * kChunkStride4 + i % kColumns] =
+        scaled_operand(key_quad(tile, key, n * kChunkDims + i % kColumns * 4u, false));
   }
   barrier();  // key_stage is complete
   [[dont_unroll]] for (uint quad = 0; quad < kBlockKeys / 4; ++quad) {
     vec4 keys[4];
-    [[unroll]] for (uint k = 0; k < 4; ++k) keys[k] = key_stage[(quad * 4 + k) * kChunkStride4 + column];
+    [[unroll]] for (uint k = 0; k < 4; ++k) keys[k] = key_stage[(quad * 4 + k) * kChunkStride4 + column()];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const vec4 gradient = staged_quad(block_row + r, kPairStride4, quad);
+      const vec4 gradient = staged_quad(block_row() + r, kPairStride4, quad);
       [[unroll]] for (uint k = 0; k < 4; ++k) {
         if (!masked || gradient[k] != 0.0) accumulator[r * kChunks + n] += gradient[k] * keys[k];
       }
@@ -151,29 +156,29 @@ void add_chunk(uint n, int first_key, int key_end, bool masked) {
 
 // Adds the block's keys, times the gradients of their scores, to the rows' gradients. A masked block leaves hidden keys out:
 // 0 times NaN would be NaN.
-void add_keys(int first_key, int key_end, bool masked) {
+void add_keys(ChunkTile tile, int first_key, int key_end, bool masked) {
   barrier();  // row_stage is still read by multiply()
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint key = column + k * kColumns;
-      row_stage[(block_row + r) * kPairStride4 * 4u + key] = score[r * kKeys + k];
+      const uint key = column() + k * kColumns;
+      row_stage[(block_row() + r) * kPairStride4 * 4u + key] = score[r * kKeys + k];
     }
   }
-#define VKATTN_ADD_CHUNK(N) add_chunk(N, first_key, key_end, masked)
+#define VKATTN_ADD_CHUNK(N) add_chunk(tile, N, first_key, key_end, masked)
   VKATTN_STEPS(kChunks, VKATTN_ADD_CHUNK)
 }
 
-void visit(int first_key, int key_end, bool masked) {
+void visit(ChunkTile tile, int first_key, int key_end, bool masked) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) score[i] = product[i] = 0.0;
-  multiply(first_key, key_end, false);
-  multiply(first_key, key_end, true);
-  make_pairs(first_key, key_end, masked);
-  if (kHasGradQuery) add_keys(first_key, key_end, masked);
+  multiply(tile, first_key, key_end, false);
+  multiply(tile, first_key, key_end, true);
+  make_pairs(tile, first_key, key_end, masked);
+  if (kHasGradQuery) add_keys(tile, first_key, key_end, masked);
 }
 
 float staged_sum(uint r) {
   float sum = 0.0;
-  for (uint c = 0; c < kColumns; ++c) sum += row_stage[(block_row + r) * kPartStride + c];
+  for (uint c = 0; c < kColumns; ++c) sum += row_stage[(block_row() + r) * kPartStride + c];
   return sum;
 }
 
@@ -183,7 +188,7 @@ void add_up_row(inout float number[kRows], uint r) { number[r] = staged_sum(r); 
 void sum_of_columns(inout float number[kRows]) {
   barrier();  // row_stage is still read
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    row_stage[(block_row + r) * kPartStride + column] = number[r];
+    row_stage[(block_row() + r) * kPartStride + column()] = number[r];
   }
   barrier();  // the parts are complete
 #define VKATTN_ADD_UP_ROW(R) add_up_row(number, R)
@@ -191,30 +196,29 @@ void sum_of_columns(inout float number[kRows]) {
 }
 
 // 4 elements of the sums of earlier chunks.
-vec4 earlier_sums(uint packed, uint first_dim) {
+vec4 earlier_sums(ChunkTile tile, uint packed, uint first_dim) {
+  const uint sum_index = backward.query_sums + stored_row(tile, packed) * kHeadDim;
   vec4 sums4 = vec4(0.0);
   [[unroll]] for (uint d = 0; d < 4; ++d) {
     const uint dim = first_dim + d;
-    if (dim < kHeadDim) {
-      sums4[d] = load_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim);
-    }
+    if (dim < kHeadDim) sums4[d] = load_grad_query_sum(gradient_row(tile, packed), sum_index, dim);
   }
   return sums4;
 }
 
 // This thread's part of <dO, O> of a row.
-float part_of_delta(uint head, uint query) {
+float part_of_delta(ChunkTile tile, uint head, uint query) {
   const uint grad_index = grad_output_row(tile.batch, head, query);
   const uint output_index = output_row(tile.batch, head, query);
   float delta = 0.0;
-  for (uint dim = column; dim < kValueDim; dim += kColumns) {
+  for (uint dim = column(); dim < kValueDim; dim += kColumns) {
     delta += grad_output_at(grad_index, dim) * forward_output_at(output_index, dim);
   }
   return delta;
 }
 
-void begin_row(uint r, int kv_length) {
-  const uint packed = packed_of(block_row + r);
+void begin_row(ChunkTile tile, uint r, int kv_length) {
+  const uint packed = packed_of(tile, block_row() + r);
   const uint head = packed_head(tile.kv_head, packed);
   const uint query = packed_query(packed);
   pair_index[r] = pair_row(tile.batch, head, query);
@@ -223,52 +227,54 @@ void begin_row(uint r, int kv_length) {
   row_key_end[r] = visible_key_end(int(query), kv_length);
   row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
   row_slope[r] = 0.0;
-  row_delta[r] = part_of_delta(head, query);
+  row_delta[r] = part_of_delta(tile, head, query);
   [[unroll]] for (uint n = 0; n < kChunks; ++n) {
     vec4 earlier = vec4(0.0);
-    if (kHasGradQuery && tile.chunk != 0u) earlier = earlier_sums(packed, n * kChunkDims + column * 4u);
+    if (kHasGradQuery && tile.chunk != 0u) earlier = earlier_sums(tile, packed, n * kChunkDims + column() * 4u);
     accumulator[r * kChunks + n] = earlier;
   }
 }
 
-void begin_rows(int kv_length) {
-#define VKATTN_BEGIN_ROW(R) begin_row(R, kv_length)
+void begin_rows(ChunkTile tile, int kv_length) {
+#define VKATTN_BEGIN_ROW(R) begin_row(tile, R, kv_length)
   VKATTN_STEPS(kRows, VKATTN_BEGIN_ROW)
   sum_of_columns(row_delta);
 }
 
 // 4 elements of what later chunks go on with, or of what is left after the last.
-void store_quad(uint packed, uint first_dim, vec4 sums4, bool last) {
+void store_quad(ChunkTile tile, uint packed, uint first_dim, vec4 sums4, bool last) {
+  const uint row_index = gradient_row(tile, packed);
+  const uint sum_index = backward.query_sums + stored_row(tile, packed) * kHeadDim;
   [[unroll]] for (uint d = 0; d < 4; ++d) {
     const uint dim = first_dim + d;
     if (dim < kHeadDim) {
       if (last) {
-        store_grad_query(gradient_row(packed), dim, sums4[d] * backward.sum_scale);
+        store_grad_query(row_index, dim, sums4[d] * backward.sum_scale);
       } else {
-        store_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim, sums4[d]);
+        store_grad_query_sum(row_index, sum_index, dim, sums4[d]);
       }
     }
   }
 }
 
-void store_rows(bool last) {
+void store_rows(ChunkTile tile, bool last) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = tile.first + block_row + r;
+    const uint packed = tile.first + block_row() + r;
     if (packed < packed_row_count()) {
       [[unroll]] for (uint n = 0; n < kChunks; ++n) {
-        store_quad(packed, n * kChunkDims + column * 4u, accumulator[r * kChunks + n], last);
+        store_quad(tile, packed, n * kChunkDims + column() * 4u, accumulator[r * kChunks + n], last);
       }
     }
   }
 }
 
-void keep_numbers() {
+void keep_numbers(ChunkTile tile) {
   if (kHasGradSlopes) sum_of_columns(row_slope);
-  if (column != 0u) return;
+  if (column() != 0u) return;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = tile.first + block_row + r;
+    const uint packed = tile.first + block_row() + r;
     if (packed >= packed_row_count()) continue;
-    const uint row = stored_row(packed);
+    const uint row = stored_row(tile, packed);
     if (kHasGradSlopes) {
       const float before = tile.chunk == 0u ? 0.0 : sums[backward.slope_sums + row];
       sums[backward.slope_sums + row] = before + row_slope[r];
@@ -278,23 +284,21 @@ void keep_numbers() {
 }
 
 void main() {
-  tile = chunk_tile(most_packed_rows(), kBlockRows);
+  const ChunkTile tile = chunk_tile(most_packed_rows(), kBlockRows);
   if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
   const bool last = tile.chunk + 1u == params.kv_splits;
-  if (last) clear_rows(kBlockRows, kThreads);
+  if (last) clear_rows(tile, kBlockRows, kThreads);
   if (tile.first >= packed_row_count()) return;
-  column = gl_LocalInvocationIndex % kColumns;
-  block_row = gl_LocalInvocationIndex / kColumns * kRows;
   const int kv_length = visible_kv_length(tile.batch);
   const KeyRange keys =
       keys_of_rows(tile.first, kBlockRows, kv_length, int(tile.chunk * params.split_keys), int(kBlockKeys));
-  begin_rows(kv_length);
+  begin_rows(tile, kv_length);
   int key = keys.begin;
   while (key < keys.end) {  // tested at both ends, see lib/key_walk.glsl
-    visit(key, keys.end, !is_full_step(keys, key, kBlockKeys));
+    visit(tile, key, keys.end, !is_full_step(keys, key, kBlockKeys));
     key += int(kBlockKeys);
     if (key >= keys.end) break;
   }
-  keep_numbers();
-  if (kHasGradQuery) store_rows(last);
+  keep_numbers(tile);
+  if (kHasGradQuery) store_rows(tile, last);
 }

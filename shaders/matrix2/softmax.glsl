@@ -24,6 +24,7 @@ SumMatrix sums[kValueBlocks];
 RowMatrix row_reference;
 RowMatrix row_sum;
 
+// Functions of an element see these: as arguments each would be an operand that is copied for every element.
 TilePosition tile;
 uint first_row;  // packed: the matrices' first
 int kv_length;  // of the batch entry
