@@ -45,8 +45,8 @@ struct KeyBlock {
 };
 
 // Of the thread: its key in the block, and which of the kOwnerThreads that share the key it is.
-uint own_key() { return gl_LocalInvocationIndex % kOwned; }
-uint own_part() { return gl_LocalInvocationIndex / kOwned; }
+uint own_key = gl_LocalInvocationIndex % kOwned;
+uint own_part = gl_LocalInvocationIndex / kOwned;
 
 // Dims dim .. dim + 7 of a row of a step that ends before end_row.
 uvec4 fetch_row(KeyBlock block, uint row, uint end_row, uint dim) {
@@ -61,7 +61,7 @@ uvec4 fetch_row(KeyBlock block, uint row, uint end_row, uint dim) {
 float factor_of(KeyBlock block, uint packed, uint end_row, bool masked) {
   const uint existing = min(packed, end_row - 1u);
   const uint query = packed_query(existing);
-  const uint key = block.first_key + own_key();
+  const uint key = block.first_key + own_key;
   const vec2 pair = load_pair(pair_row(block.tile.batch, packed_head(block.tile.kv_head, existing), query) + key -
                               block.tile.chunk * params.split_keys);
   const bool visible = packed < end_row && (!masked || sees_key(int(query), int(key), block.kv_length));
@@ -74,20 +74,20 @@ void visit(KeyBlock block, inout uint unit, uint first_row, uint end_row, bool m
   uint largest = 0u;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     [[unroll]] for (uint r = 0; r < 4; ++r) {
-      factors[q][r] = factor_of(block, first_row + (own_part() + q * kOwnerThreads) * 4u + r, end_row, masked);
+      factors[q][r] = factor_of(block, first_row + (own_part + q * kOwnerThreads) * 4u + r, end_row, masked);
     }
     largest = larger_magnitude(largest, factors[q]);
   }
   workgroup_barrier();  // rows and factors are still read by the previous step
-  part_stage[own_part() * kOwned + own_key()] = largest;
+  part_stage[own_part * kOwned + own_key] = largest;
 #define VKATTN_FETCH_ROW(ROW, DIM) fetch_row(block, first_row + (ROW), end_row, DIM)
   VKATTN_FILL_STAGE(visited_stage, kVisited, kSumDims, VKATTN_FETCH_ROW)
   workgroup_barrier();  // rows and the largest factors are complete
-  for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key()]);
+  for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key]);
   const float factor = raise_unit(unit, largest);
-  if (own_part() == 0u) factor_stage[own_key()] = factor;
+  if (own_part == 0u) factor_stage[own_key] = factor;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
-    place_factors(unit, own_key(), (own_part() + q * kOwnerThreads) * 4u, factors[q]);
+    place_factors(unit, own_key, (own_part + q * kOwnerThreads) * 4u, factors[q]);
   }
   workgroup_barrier();  // the factors of rows and sums are complete
   add_products();
@@ -118,7 +118,7 @@ void store_sum(KeyBlock block, StagedSum staged) {
 
 void store_keys(KeyBlock block, uint unit) {
   workgroup_barrier();  // the last step's factors were read
-  if (own_part() == 0u) factor_stage[own_key()] = last_factor(unit, !block.of_values);
+  if (own_part == 0u) factor_stage[own_key] = last_factor(unit, !block.of_values);
   workgroup_barrier();  // the units are complete
   scale_sums();
   [[dont_unroll]] for (uint matrix = 0; matrix < kRowBlocks * kSumBlocks; ++matrix) {

@@ -61,8 +61,8 @@ shared vec4 product_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) writeonly buffer PairQuads { vec4 pair_quads[]; };
 
 // Of the thread: its row in the block, and which of the kOwnerThreads that share the row it is.
-uint own_row() { return gl_LocalInvocationIndex / kOwnerThreads; }
-uint own_part() { return gl_LocalInvocationIndex % kOwnerThreads; }
+uint own_row = gl_LocalInvocationIndex / kOwnerThreads;
+uint own_part = gl_LocalInvocationIndex % kOwnerThreads;
 
 // The thread's row.
 struct OwnRow {
@@ -109,7 +109,7 @@ uvec4 fetch_value(ChunkTile tile, Step step, uint key, uint dim) {
 // An operand of a product, Q K^T or of_outputs dO V^T: block b of the dims of the subgroup's r-th block of rows, or of its
 // n-th block of keys.
 void load_rows(out MatrixA rows, bool of_outputs, uint r, uint b) {
-  const uint row = subgroup_row() + r * kM;
+  const uint row = subgroup_row + r * kM;
   if (of_outputs) {
     coopMatLoad(rows, grad_output_stage, row * kValueStride8 + b * (kK / 8u), kValueStride8,
                 gl_CooperativeMatrixLayoutRowMajor);
@@ -119,7 +119,7 @@ void load_rows(out MatrixA rows, bool of_outputs, uint r, uint b) {
 }
 
 void load_keys(out MatrixB keys, bool of_outputs, uint n, uint b) {
-  const uint key = (subgroup_column() * kKeyBlocks + n) * kN;
+  const uint key = (subgroup_column * kKeyBlocks + n) * kN;
   if (of_outputs) {
     coopMatLoad(keys, value_stage, key * kValueStride8 + b * (kK / 8u), kValueStride8,
                 gl_CooperativeMatrixLayoutColumnMajor);
@@ -130,7 +130,7 @@ void load_keys(out MatrixB keys, bool of_outputs, uint n, uint b) {
 }
 
 void store_product(MatrixC product, bool of_outputs, uint r, uint n) {
-  const uint first = (subgroup_row() + r * kM) * kScoreStride4 + (subgroup_column() * kKeyBlocks + n) * (kN / 4u);
+  const uint first = (subgroup_row + r * kM) * kScoreStride4 + (subgroup_column * kKeyBlocks + n) * (kN / 4u);
   if (of_outputs) {
     coopMatStore(product, product_stage, first, kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
   } else {
@@ -191,8 +191,8 @@ void make_factors(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
   vec4 factors[kQuads];
   uint largest = 0u;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
-    const uint quad = own_part() + q * kOwnerThreads;
-    const uint place = own_row() * kScoreStride4 + quad;
+    const uint quad = own_part + q * kOwnerThreads;
+    const uint place = own_row * kScoreStride4 + quad;
     factors[q] = make_pairs(tile, own, step, quad * 4u, sum_stage[place], product_stage[place], masked);
     largest = larger_magnitude(largest, factors[q]);
   }
@@ -201,9 +201,9 @@ void make_factors(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
     largest = max(largest, subgroupShuffleXor(largest, lanes));
   }
   const float factor = raise_unit(own.unit, largest);
-  if (own_part() == 0u) factor_stage[own_row()] = factor;
+  if (own_part == 0u) factor_stage[own_row] = factor;
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
-    place_factors(own.unit, own_row(), (own_part() + q * kOwnerThreads) * 4u, factors[q]);
+    place_factors(own.unit, own_row, (own_part + q * kOwnerThreads) * 4u, factors[q]);
   }
 }
 
@@ -228,11 +228,11 @@ void visit(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
 }
 
 OwnRow begin_row(ChunkTile tile, int kv_length) {
-  const uint packed = packed_of(tile, own_row());
+  const uint packed = packed_of(tile, own_row);
   const uint head = packed_head(tile.kv_head, packed);
   const uint query = packed_query(packed);
   OwnRow own;
-  own.exists = tile.first + own_row() < packed_row_count();
+  own.exists = tile.first + own_row < packed_row_count();
   own.pair_index = pair_row(tile.batch, head, query);
   own.scores = score_row(tile.batch, head, query);
   own.key_begin = visible_key_begin(int(query), kv_length);
@@ -243,7 +243,7 @@ OwnRow begin_row(ChunkTile tile, int kv_length) {
   float delta = 0.0;
   const uint grad_index = grad_output_row(tile.batch, head, query);
   const uint output_index = output_row(tile.batch, head, query);
-  for (uint dim = own_part() * 4u; dim < kValueDim; dim += kOwnerThreads * 4u) {
+  for (uint dim = own_part * 4u; dim < kValueDim; dim += kOwnerThreads * 4u) {
     delta += dot(grad_output_at4(grad_index, dim), forward_output_at4(output_index, dim));
   }
   own.delta = sum_of_row(delta);
@@ -274,7 +274,7 @@ void store_sum(ChunkTile tile, StagedSum staged) {
 
 void store_rows(ChunkTile tile, uint unit) {
   workgroup_barrier();  // the last step's factors and scores were read
-  if (own_part() == 0u) factor_stage[own_row()] = last_factor(unit, true);
+  if (own_part == 0u) factor_stage[own_row] = last_factor(unit, true);
   workgroup_barrier();  // the units are complete
   scale_sums();
   [[dont_unroll]] for (uint matrix = 0; matrix < kRowBlocks * kSumBlocks; ++matrix) {
@@ -286,8 +286,8 @@ void store_rows(ChunkTile tile, uint unit) {
 
 void keep_numbers(ChunkTile tile, OwnRow own) {
   const float slope = kHasGradSlopes ? sum_of_row(own.slope) : 0.0;
-  if (own_part() != 0u || !own.exists) return;
-  const uint row = stored_row(tile, tile.first + own_row());
+  if (own_part != 0u || !own.exists) return;
+  const uint row = stored_row(tile, tile.first + own_row);
   if (kHasGradSlopes) {
     const float before = tile.chunk == 0u ? 0.0 : sums[backward.slope_sums + row];
     sums[backward.slope_sums + row] = before + slope;

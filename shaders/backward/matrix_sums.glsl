@@ -57,9 +57,10 @@ shared uvec4 visited_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kSumDims)];
 #endif
 shared vec4 sum_stage[VKATTN_SUM_STAGE4];
 
-// The subgroup's first row of all products, and its place in a row of the grid.
-uint subgroup_row() { return gl_SubgroupID / kGridColumns * (kRowBlocks * kM); }
-uint subgroup_column() { return gl_SubgroupID % kGridColumns; }
+// Where a subgroup is, for good: functions would be computed again in each loop. Its first row of all products, and its place
+// in a row of the grid.
+uint subgroup_row = gl_SubgroupID / kGridColumns * (kRowBlocks * kM);
+uint subgroup_column = gl_SubgroupID % kGridColumns;
 
 MatrixC gradient_sums[kRowBlocks * kSumBlocks];  // not passed: GLSL hands arrays on by copying them
 
@@ -127,7 +128,7 @@ void place_factors(uint unit, uint owned, uint visited, vec4 factors) {
 void scale_sums() {
   [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
-    coopMatLoad(factors, factor_stage, subgroup_row() + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
     [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {
       gradient_sums[r * kSumBlocks + n] = gradient_sums[r * kSumBlocks + n] * factors;
     }
@@ -138,7 +139,7 @@ void scale_sums() {
 bool is_raised() {
   bool raised = false;
   for (uint row = gl_SubgroupInvocationID; row < kRowBlocks * kM; row += kSubgroupSize) {
-    raised = raised || factor_stage[subgroup_row() + row] != 1.0;
+    raised = raised || factor_stage[subgroup_row + row] != 1.0;
   }
   return subgroupAny(raised);
 }
@@ -149,12 +150,12 @@ void add_products() {
   [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {
     MatrixA factors[kRowBlocks];
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      coopMatLoad(factors[r], operand_stage, (subgroup_row() + r * kM) * kOperandStride2 + b * (kK / 4u), kOperandStride2,
+      coopMatLoad(factors[r], operand_stage, (subgroup_row + r * kM) * kOperandStride2 + b * (kK / 4u), kOperandStride2,
                   gl_CooperativeMatrixLayoutRowMajor);
     }
     [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {
       MatrixB visited;
-      coopMatLoad(visited, visited_stage, b * kK * kSumStride8 + (subgroup_column() * kSumBlocks + n) * (kN / 8u),
+      coopMatLoad(visited, visited_stage, b * kK * kSumStride8 + (subgroup_column * kSumBlocks + n) * (kN / 8u),
                   kSumStride8, gl_CooperativeMatrixLayoutRowMajor);
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         const uint sum = r * kSumBlocks + n;
@@ -183,8 +184,8 @@ struct StagedSum {
 
 // The i-th of kM * kN.
 StagedSum staged_sum(uint block, uint i) {
-  const uint row = subgroup_row() + block / kSumBlocks * kM;
-  const uint dim = (subgroup_column() * kSumBlocks + block % kSumBlocks) * kN;
+  const uint row = subgroup_row + block / kSumBlocks * kM;
+  const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;
   const float sum = sum_stage[gl_SubgroupID * (kM * kN / 4u) + i / 4u][i % 4u];
   return StagedSum(row + i / kN, dim + i % kN, sum);
 }

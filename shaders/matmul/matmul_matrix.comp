@@ -169,12 +169,12 @@ void fetch(Block block, uint inner) {
   }
 }
 
-// The rows and columns of the block that this subgroup has begin at these.
-uint subgroup_row() { return gl_SubgroupID / kGridColumns * kRows; }
-uint subgroup_column() { return gl_SubgroupID % kGridColumns * kColumns; }
+// Where a subgroup is, for good: its first row and column in the block.
+uint subgroup_row = gl_SubgroupID / kGridColumns * kRows;
+uint subgroup_column = gl_SubgroupID % kGridColumns * kColumns;
 
 void load_a(out MatrixA a, uint r, uint k) {
-  const uint row = subgroup_row() + r * kM;
+  const uint row = subgroup_row + r * kM;
   if (kAByOuter) {
     coopMatLoad(a, a_stage, k * kK * kAStride8 + row / 8u, kAStride8, gl_CooperativeMatrixLayoutColumnMajor);
   } else {
@@ -183,7 +183,7 @@ void load_a(out MatrixA a, uint r, uint k) {
 }
 
 void load_b(out MatrixB b, uint c, uint k) {
-  const uint column = subgroup_column() + c * kN;
+  const uint column = subgroup_column + c * kN;
   if (kBByOuter) {
     coopMatLoad(b, b_stage, k * kK * kBStride8 + column / 8u, kBStride8, gl_CooperativeMatrixLayoutRowMajor);
   } else {
@@ -213,8 +213,8 @@ void store_matrix(Block block, uint matrix) {
   coopMatStore(sums[matrix], result_stage, first, kN, gl_CooperativeMatrixLayoutRowMajor);
   subgroup_barrier();  // lanes read what others have written
   for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {
-    const uint row = block.first_row + subgroup_row() + r * kM + i / kN;
-    const uint column = block.first_column + subgroup_column() + c * kN + i % kN;
+    const uint row = block.first_row + subgroup_row + r * kM + i / kN;
+    const uint column = block.first_column + subgroup_column + c * kN + i % kN;
     if (row < params.rows && column < params.columns) {
       store_sum(block.part, block.batch, row, column, result_stage[first + i]);
     }

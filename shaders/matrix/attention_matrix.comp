@@ -52,7 +52,7 @@ float row_sum[kLaneRows];    // of this lane's keys only, until store_rows()
 ScoreRow score_rows[kLaneRows];
 int row_key_begin[kLaneRows], row_key_end[kLaneRows];  // a row sees keys begin .. end - 1
 
-uint packed_row(TilePosition tile, uint row_in_subgroup) { return tile.first_row + subgroup_row() + row_in_subgroup; }
+uint packed_row(TilePosition tile, uint row_in_subgroup) { return tile.first_row + subgroup_row + row_in_subgroup; }
 
 uvec4 subgroup_query(TilePosition tile, uint row, uint dim) {
   // Rows beyond the last repeat it; they are not stored.
@@ -67,7 +67,7 @@ void stage_queries(TilePosition tile, uint first_dim) {
     if (count % kSubgroupSize != 0 && i >= count) break;
     const uint row = i / (kStageDims / 8);
     const uint dim8 = i % (kStageDims / 8);
-    score_stage[(subgroup_row() + row) * kScoreStride4 + dim8] = subgroup_query(tile, row, first_dim + dim8 * 8u);
+    score_stage[(subgroup_row + row) * kScoreStride4 + dim8] = subgroup_query(tile, row, first_dim + dim8 * 8u);
   }
 }
 
@@ -83,7 +83,7 @@ void load_queries_to_registers(TilePosition tile) {
     }
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
       coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage,
-                  (subgroup_row() + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
+                  (subgroup_row + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
                   gl_CooperativeMatrixLayoutRowMajor);
     }
   }
@@ -93,7 +93,7 @@ void load_queries_to_shared(TilePosition tile) {
   for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * (kKeyStride8 - 1); i += kSubgroupSize) {
     const uint row = i / (kKeyStride8 - 1);
     const uint dim8 = i % (kKeyStride8 - 1);
-    query_stage[(subgroup_row() + row) * kKeyStride8 + dim8] = subgroup_query(tile, row, dim8 * 8u);
+    query_stage[(subgroup_row + row) * kKeyStride8 + dim8] = subgroup_query(tile, row, dim8 * 8u);
   }
 }
 
@@ -103,10 +103,10 @@ void compute_scores() {
   [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
   [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     MatrixA queries[kRowBlocks];
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) load_queries(queries[r], r, b);
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) { VKATTN_LOAD_QUERIES(queries[r], r, b) }
     [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
       MatrixB keys;
-      load_keys(keys, b, n);
+      VKATTN_LOAD_KEYS(keys, b, n)
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         scores[r * kKeyBlocks + n] = coopMatMulAdd(queries[r], keys, scores[r * kKeyBlocks + n]);
       }
@@ -141,16 +141,16 @@ vec4 kept_probabilities(vec4 probabilities, uint row_index, ivec4 keys) {
 
 // Turns the lane's part of one row of scores into probabilities. True where the row's reference was raised.
 bool update_row(uint row_index, int first_key, int key_end, bool masked) {
-  const uint row = subgroup_row() + lane_row() + row_index * kSubgroupSize;
+  const uint row = subgroup_row + lane_row + row_index * kSubgroupSize;
   const uint stage_row = row * kScoreStride4;
-  const int part_key = first_key + int(lane_part() * kLaneKeys8 * 8u);
+  const int part_key = first_key + int(lane_part * kLaneKeys8 * 8u);
   vec4 scores[kLaneKeys8 * 2];
   const float scale = params.scale_log2 * key_head_scale();
   float maximum = kHiddenScore;
   [[unroll]] for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
     // Not fused with the subtraction below: the reference is the maximum of rounded products.
     precise const vec4 scaled =
-        uintBitsToFloat(score_stage[stage_row + lane_part() * kLaneKeys8 * 2u + v]) * scale;
+        uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * scale;
     scores[v] = scaled;
     const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
     if (kFinishesScores) scores[v] = finish_scores(scaled, row_index, keys, key_end, masked);
@@ -164,7 +164,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const bool raised = maximum - old_reference > kLimit;  // a sum would be rounded
   const float reference = raised ? maximum - kHeadroom : old_reference;
   const float rescale = rescale_factor(old_reference, reference);
-  if (lane_part() == 0) factor_stage[row] = rescale;
+  if (lane_part == 0) factor_stage[row] = rescale;
   float sum = row_sum[row_index] * rescale;
   // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
   if (kRowLanes > 1) subgroup_barrier();
@@ -186,11 +186,11 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
       high = kept_probabilities(high, row_index, keys + 4);
     }
     if (kValuesScaled) {  // rounded with the scales only
-      const uint part = stage_row + lane_part() * kLaneKeys8 * 2u + v * 2;
+      const uint part = stage_row + lane_part * kLaneKeys8 * 2u + v * 2;
       score_stage[part] = floatBitsToUint(mix(low, vec4(kHiddenProbability), low_hidden));
       score_stage[part + 1] = floatBitsToUint(mix(high, vec4(kHiddenProbability), high_hidden));
     } else {
-      score_stage[stage_row + lane_part() * kLaneKeys8 + v] = pack_operands8(low, high);
+      score_stage[stage_row + lane_part * kLaneKeys8 + v] = pack_operands8(low, high);
     }
   }
   row_reference[row_index] = reference;
@@ -211,7 +211,7 @@ bool update_softmax(int first_key, int key_end, bool masked) {
 void scale_sums() {
   [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
-    coopMatLoad(factors, factor_stage, subgroup_row() + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
     [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
       sums[r * kValueBlocks + n] = sums[r * kValueBlocks + n] * factors;
     }
@@ -223,12 +223,12 @@ void accumulate_values() {
   [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
     MatrixA probabilities[kRowBlocks];
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      coopMatLoad(probabilities[r], score_stage, (subgroup_row() + r * kM) * kScoreStride4 + b * (kK / 8),
+      coopMatLoad(probabilities[r], score_stage, (subgroup_row + r * kM) * kScoreStride4 + b * (kK / 8),
                   kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
     }
     [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
       MatrixB values;
-      load_values(values, b, n);
+      VKATTN_LOAD_VALUES(values, b, n)
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         sums[r * kValueBlocks + n] = coopMatMulAdd(probabilities[r], values, sums[r * kValueBlocks + n]);
       }
@@ -270,7 +270,7 @@ void store_stage(TilePosition tile, uint first, uint slice) {
     const uint head = packed_head(tile.kv_head, packed);
     const uint target = result_row(tile.batch, head, packed_query(packed), tile.split);
     store_result(target, dim,
-                 uintBitsToFloat(score_stage[(subgroup_row() + row) * kScoreStride4 + column / 4][column % 4]));
+                 uintBitsToFloat(score_stage[(subgroup_row + row) * kScoreStride4 + column / 4][column % 4]));
   }
 }
 
@@ -294,12 +294,12 @@ void store_rows(TilePosition tile, uint slice) {
     [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
       sum += subgroupShuffleXor(sum, lanes);
     }
-    const uint row = lane_row() + i * kSubgroupSize;
+    const uint row = lane_row + i * kSubgroupSize;
     const uint packed = packed_row(tile, row);
-    if (lane_part() != 0) continue;
+    if (lane_part != 0) continue;
     const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
     const float factor = add_sink(tile, head, row_reference[i], sum);
-    const uint stage_row = subgroup_row() + row;
+    const uint stage_row = subgroup_row + row;
     factor_stage[stage_row] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {
       const uint query = packed_query(packed);
@@ -315,7 +315,7 @@ void store_rows(TilePosition tile, uint slice) {
       [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
         if (n / kStageBlocks != first / kStageBlocks) continue;
         coopMatStore(sums[r * kValueBlocks + n], score_stage,
-                     (subgroup_row() + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
+                     (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
                      gl_CooperativeMatrixLayoutRowMajor);
       }
     }
@@ -327,7 +327,7 @@ void store_rows(TilePosition tile, uint slice) {
 
 void begin_rows(TilePosition tile, int kv_length) {
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-    const uint packed = min(packed_row(tile, lane_row() + i * kSubgroupSize), packed_row_count() - 1u);
+    const uint packed = min(packed_row(tile, lane_row + i * kSubgroupSize), packed_row_count() - 1u);
     const uint head = packed_head(tile.kv_head, packed);
     const uint query = packed_query(packed);
     score_rows[i] = score_row(tile.batch, head, query);

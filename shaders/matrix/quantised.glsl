@@ -65,10 +65,10 @@ void compute_scaled_scores() {
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) part[r] = MatrixC(0.0);
       [[unroll]] for (uint b = s * kScaleHeadBlocks; b < min((s + 1) * kScaleHeadBlocks, kHeadBlocks); ++b) {
         MatrixB keys;
-        load_keys(keys, b, n);
+        VKATTN_LOAD_KEYS(keys, b, n)
         [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
           MatrixA queries;
-          load_queries(queries, r, b);
+          VKATTN_LOAD_QUERIES(queries, r, b)
           part[r] = coopMatMulAdd(queries, keys, part[r]);
         }
       }
@@ -102,8 +102,8 @@ float largest_of(vec4 products, float largest) {
 void place_row_products(uint scale, uint row) {
   const float kLargestProduct = 16384.0;
   const float kLeast = 1e-30;  // nothing beside the row's other tiles, and its reciprocal is finite
-  const uint part = row * kScoreStride4 + lane_part() * kLaneKeys8 * 2u;
-  const uint first_scales = scale * (kBlockKeys / 4) + lane_part() * kLaneKeys8 * 2u;
+  const uint part = row * kScoreStride4 + lane_part * kLaneKeys8 * 2u;
+  const uint first_scales = scale * (kBlockKeys / 4) + lane_part * kLaneKeys8 * 2u;
   vec4 products[kLaneKeys8 * 2];
   float largest = 0.0;
   [[unroll]] for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
@@ -115,10 +115,10 @@ void place_row_products(uint scale, uint row) {
   }
   const float normal = largest < kLeast ? 0.0 : kLargestProduct / largest;
   [[unroll]] for (uint v = 0; v < kLaneKeys8; ++v) {
-    product_stage[row * kProductStride8 + lane_part() * kLaneKeys8 + v] =
+    product_stage[row * kProductStride8 + lane_part * kLaneKeys8 + v] =
         pack_operands8(products[v * 2] * normal, products[v * 2 + 1] * normal);
   }
-  if (lane_part() == 0) factor_stage[row] = largest * (1.0 / kLargestProduct);
+  if (lane_part == 0) factor_stage[row] = largest * (1.0 / kLargestProduct);
 }
 
 // sums += P V of values that have a scale for each kScaleDims dims.
@@ -126,7 +126,7 @@ void accumulate_scaled_values() {
   [[unroll]] for (uint s = 0; s < kValueScales; ++s) {
     subgroup_barrier();  // products and factors were read before these overwrite them
     [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-      place_row_products(s, subgroup_row() + lane_row() + i * kSubgroupSize);
+      place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
     }
     subgroup_barrier();  // products and factors are complete before other lanes read them
     MatrixC part[kRowBlocks * kScaleValueBlocks];
@@ -134,12 +134,12 @@ void accumulate_scaled_values() {
     [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
       MatrixA products[kRowBlocks];
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-        coopMatLoad(products[r], product_stage, (subgroup_row() + r * kM) * kProductStride8 + b * (kK / 8),
+        coopMatLoad(products[r], product_stage, (subgroup_row + r * kM) * kProductStride8 + b * (kK / 8),
                     kProductStride8, gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
         MatrixB values;
-        load_values(values, b, s * kScaleValueBlocks + n);
+        VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
         [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
           part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
         }
@@ -147,7 +147,7 @@ void accumulate_scaled_values() {
     }
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
       MatrixC factors;  // the same in every column
-      coopMatLoad(factors, factor_stage, subgroup_row() + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+      coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
       [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
         const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
         sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;

@@ -54,39 +54,36 @@ MatrixC sums[kRowBlocks * kValueBlocks];
 uvec4 key_fetch[kPrefetch ? kKeyFetches : 1];
 uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
 
-// The subgroup's first row in the block; the lane's first row in the subgroup; which of the row's kRowLanes parts it has.
-uint subgroup_row() { return gl_SubgroupID * kSubgroupRows; }
-uint lane_row() { return kRowLanes > 1 ? gl_SubgroupInvocationID % kSubgroupRows : gl_SubgroupInvocationID; }
-uint lane_part() { return kRowLanes > 1 ? gl_SubgroupInvocationID / kSubgroupRows : 0; }
+// Where a lane is, for good: functions would be computed again in each loop. The subgroup's first row in the block, the lane's
+// first row in the subgroup, and which of the row's kRowLanes parts is the lane's.
+uint subgroup_row = gl_SubgroupID * kSubgroupRows;
+uint lane_row = kRowLanes > 1 ? gl_SubgroupInvocationID % kSubgroupRows : gl_SubgroupInvocationID;
+uint lane_part = kRowLanes > 1 ? gl_SubgroupInvocationID / kSubgroupRows : 0;
 
 // Operands from their stages or registers: queries of rows r * kM on, by block b of the head dims; keys of block b by
-// block n of the tile's keys; values of block b of the keys by block n of the value dims.
-void load_queries(out MatrixA queries, uint r, uint b) {
-  if (kQueryInRegisters) {
-    queries = query_blocks[r * kHeadBlocks + b];
-  } else {
-    coopMatLoad(queries, query_stage, (subgroup_row() + r * kM) * kKeyStride8 + b * (kK / 8), kKeyStride8,
-                gl_CooperativeMatrixLayoutRowMajor);
+// block n of the tile's keys; values of block b of the keys by block n of the value dims. Macros, as functions that hand
+// matrices back cost 1 % of the kernel's instructions on RADV (Mesa 25.0).
+#define VKATTN_LOAD_QUERIES(TARGET, R, B)                                                                             \
+  if (kQueryInRegisters) {                                                                                            \
+    TARGET = query_blocks[(R) * kHeadBlocks + (B)];                                                                   \
+  } else {                                                                                                            \
+    coopMatLoad(TARGET, query_stage, (subgroup_row + (R) * kM) * kKeyStride8 + (B) * (kK / 8), kKeyStride8,           \
+                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
   }
-}
-
-void load_keys(out MatrixB keys, uint b, uint n) {
-  coopMatLoad(keys, key_stage, n * kN * kKeyStride8 + b * (kK / 8), kKeyStride8,
+#define VKATTN_LOAD_KEYS(TARGET, B, N)                                                                                \
+  coopMatLoad(TARGET, key_stage, (N) * kN * kKeyStride8 + (B) * (kK / 8), kKeyStride8,                                \
               gl_CooperativeMatrixLayoutColumnMajor);
-}
-
-void load_values(out MatrixB values, uint b, uint n) {
-  if (kValuesTransposed) {
-    coopMatLoad(values, value_stage, n * kN * kValueStride8 + b * (kK / 8), kValueStride8,
-                gl_CooperativeMatrixLayoutColumnMajor);
-  } else {
-    coopMatLoad(values, value_stage, b * kK * kValueStride8 + n * (kN / 8), kValueStride8,
-                gl_CooperativeMatrixLayoutRowMajor);
+#define VKATTN_LOAD_VALUES(TARGET, B, N)                                                                              \
+  if (kValuesTransposed) {                                                                                            \
+    coopMatLoad(TARGET, value_stage, (N) * kN * kValueStride8 + (B) * (kK / 8), kValueStride8,                        \
+                gl_CooperativeMatrixLayoutColumnMajor);                                                               \
+  } else {                                                                                                            \
+    coopMatLoad(TARGET, value_stage, (B) * kK * kValueStride8 + (N) * (kN / 8), kValueStride8,                        \
+                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
   }
-}
 
 void store_scores(MatrixC scores, uint r, uint n) {
-  coopMatStore(scores, score_stage, (subgroup_row() + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
+  coopMatStore(scores, score_stage, (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
                gl_CooperativeMatrixLayoutRowMajor);
 }
 

@@ -68,7 +68,7 @@ void begin_rows() {
 void store_rows() {
   finish_rows();
   SumMatrix sum_totals;
-  VKATTN_SPREAD_ROWS(sum_totals, row_sum);
+  VKATTN_SPREAD_SUMS(sum_totals, row_sum);
   [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
     coopMatPerElementNV(sums[b], sums[b], store_sum, sum_totals, b * kValueBlock);
   }

@@ -84,7 +84,7 @@ void store_rows() {
   RowMatrix factors;
   coopMatPerElementNV(factors, row_sum, output_factor);
   SumMatrix sum_factors;
-  VKATTN_SPREAD_ROWS(sum_factors, factors);
+  VKATTN_SPREAD_SUMS(sum_factors, factors);
   [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
     sums[b] = sums[b] * sum_factors;
     // Not by way of the factor, which may be so small that a device takes it for 0.

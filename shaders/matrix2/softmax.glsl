@@ -32,7 +32,6 @@ KeyRange keys;  // of this part, of the whole tile
 
 // Functions of an element: its row and column in the matrix, its value, then what the caller adds.
 
-float larger(const in float a, const in float b) { return max(a, b); }
 float plus(const in float a, const in float b) { return a + b; }
 
 ScoreRow score_row_at(uint row) {
