@@ -48,11 +48,14 @@ Result<harness::Runnable> make_plan(const Runtime& runtime, const Problem& probl
   PlanOptions plan_options;
   plan_options.kernel = options.kernel;
   plan_options.tile = options.tile.attention;
-  plan_options.kv_splits = options.kv_splits;
+  plan_options.matmul_tile = options.tile.matmul;
+  (problem.operation == Operation::kMatmul ? plan_options.inner_splits : plan_options.kv_splits) =
+      options.kv_splits;
+  plan_options.chunk_keys = options.chunk_keys;
   plan_options.arithmetic_type = options.arithmetic_type;
   Problem whole = problem;
   whole.desc.score_function = options.score_function;
-  return harness::Runnable::create(runtime, whole, plan_options, {options.tile.matmul, options.chunk_keys});
+  return harness::Runnable::create(runtime, whole, plan_options);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.

@@ -29,12 +29,11 @@ struct NamedProblem {
 };
 
 struct Options {
-  std::string kernel;  ///< empty: chosen by the library
-  TileChoice tile;     ///< of `kernel`; nothing: chosen by the library
-  std::uint32_t kv_splits =
-      0;  ///< PlanOptions::kv_splits, or of a multiplication MatmulOptions::inner_splits
-  std::uint32_t chunk_keys = 0;                   ///< BackwardOptions::chunk_keys
-  bool times_forward = true;                      ///< of gradients their forward pass too
+  std::string kernel;            ///< empty: chosen by the library
+  TileChoice tile;               ///< of `kernel`; nothing: chosen by the library
+  std::uint32_t kv_splits = 0;   ///< PlanOptions::kv_splits, or of a multiplication PlanOptions::inner_splits
+  std::uint32_t chunk_keys = 0;  ///< PlanOptions::chunk_keys
+  bool times_forward = true;     ///< of gradients their forward pass too
   DataType arithmetic_type = DataType::kFloat32;  ///< PlanOptions::arithmetic_type
   std::uint32_t repeat = 30;                      ///< timed executions
   double max_seconds = 10;                        ///< for the executions of one problem

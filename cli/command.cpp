@@ -1,7 +1,7 @@
 // What the subcommands share: options with aligned help, numbers, output.
 #include "command.hpp"
 
-#include <vkattn/plan.hpp>
+#include <vkattn/attention_plan.hpp>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

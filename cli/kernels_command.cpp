@@ -229,11 +229,13 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   options.kernel = arguments.kernel;
   const bench::TileChoice tile = read_tile(arguments.choice, arguments.kernel, problem.operation);
   options.tile = tile.attention;
-  options.kv_splits = read_kv_splits(arguments.choice);
+  options.matmul_tile = tile.matmul;
+  (problem.operation == bench::Operation::kMatmul ? options.inner_splits : options.kv_splits) =
+      read_kv_splits(arguments.choice);
   options.arithmetic_type = read_arithmetic(arguments.choice.arithmetic);
   options.capture_statistics = wanted;
   problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
-  auto made = harness::Runnable::create(runtime, problem, options, {.matmul_tile = tile.matmul});
+  auto made = harness::Runnable::create(runtime, problem, options);
   Pipelines found;
   found.problem = to_string(problem);
   found.kernels = support(problem, device, options.arithmetic_type);

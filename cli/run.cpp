@@ -49,7 +49,7 @@ struct PreparedRun {
   harness::ProblemRun& run;  ///< taken over by the backward pass, where there is one
   const Problem& problem;
   std::optional<BackwardDesc> gradients;
-  BackwardOptions backward_options;
+  PlanOptions backward_options;
   bool is_float16_arithmetic = false;
 };
 
@@ -187,7 +187,7 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
     if (arguments.check) hook = score_on_device.hook(problem.desc.kv_length);
     run.set_score_function(score_on_device.buffers(), std::move(hook));
   }
-  BackwardOptions backward_options;
+  PlanOptions backward_options;
   if (gradients) backward_options.kernel = backward_kernel(arguments.kernel, arguments.backward_kernel);
   const PreparedRun prepared{runtime,
                              plan,

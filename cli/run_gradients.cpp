@@ -81,9 +81,8 @@ std::string backward_kernel(const std::string& kernel, const std::string& backwa
              (is_own ? "theirs are " : "") + names);
 }
 
-GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc,
-                              const BackwardOptions& options, InputFile& grad_output, RunOutputs& outputs,
-                              bool check) {
+GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc, const PlanOptions& options,
+                              InputFile& grad_output, RunOutputs& outputs, bool check) {
   const BackwardPlan plan = take(transfer.runtime.make_backward_plan(desc, options));
   harness::BackwardRun run =
       take(harness::BackwardRun::after(transfer.runtime, std::move(transfer.run), desc));

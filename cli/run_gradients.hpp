@@ -35,7 +35,7 @@ struct GradientOutcome {
 /// Runs it after the forward pass, whose tensors it takes over, and writes the gradients' files, not yet in
 /// their places. `check`: every gradient is compared with the reference.
 [[nodiscard]] GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc,
-                                            const BackwardOptions& options, InputFile& grad_output,
+                                            const PlanOptions& options, InputFile& grad_output,
                                             RunOutputs& outputs, bool check);
 
 }  // namespace vkattn::cli

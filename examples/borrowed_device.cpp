@@ -1,6 +1,6 @@
 // The core layer in a program that has its own Vulkan device: what the program enabled is told once, and
 // attention is recorded into a command buffer of the program, with its own barriers and its own submission.
-#include <vkattn/plan.hpp>
+#include <vkattn/attention_plan.hpp>
 
 #include <vulkan/vulkan.h>
 

@@ -8,9 +8,9 @@
 #include <vulkan/vulkan.h>
 #endif
 
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/device.hpp>
 #include <vkattn/device_features.hpp>
-#include <vkattn/plan.hpp>
 
 #include <algorithm>
 #include <atomic>

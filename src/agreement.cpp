@@ -1,8 +1,8 @@
 // What host and shaders number alike, checked: the public enums become specialization constants, or words in
 // device memory, as they are.
 #include <vkattn/attention.hpp>
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/cache.hpp>
-#include <vkattn/plan.hpp>
 
 #include "shared/attention_constants.h"
 #include "shared/cache_constants.h"

@@ -31,65 +31,31 @@ Result<Runnable> runnable(Result<Plan> plan) {
   return Runnable(*std::move(plan));
 }
 
-// Of what has no such option.
-Result<void> check_arithmetic(const PlanOptions& options, std::string_view what) {
-  if (options.arithmetic_type == DataType::kFloat32) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               {},
-               detail::message("PlanOptions::arithmetic_type is ", name(options.arithmetic_type), ", but ",
-                               what, " has float32 arithmetic alone")};
-}
-
-Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& desc,
-                                 const PlanOptions& options, std::uint32_t chunk_keys) {
-  if (options.tile || options.kv_splits != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 {},
-                 "the backward pass has block sizes and chunks of the keys of its own: none can be given"};
-  }
-  if (Result<void> s = check_arithmetic(options, "the backward pass"); !s) return s.error();
-  BackwardOptions own;
-  own.kernel = options.kernel;
-  own.chunk_keys = chunk_keys;
-  own.capture_statistics = options.capture_statistics;
-  own.max_dispatch_ns = options.max_dispatch_ns;
-  return runnable(runtime.make_backward_plan(bench::with_all_gradients(desc), own));
-}
-
-Result<Runnable> create_matmul(const Runtime& runtime, const bench::Problem& problem,
-                               const PlanOptions& options, const std::optional<MatmulTile>& tile) {
-  if (problem.desc.score_function) {
-    return Error{
-        ErrorCode::kInvalidArgument, {}, "a matrix multiplication has no scores for a function to change"};
-  }
-  if (Result<void> s = check_arithmetic(options, "a matrix multiplication"); !s) return s.error();
-  MatmulOptions own;
-  own.kernel = options.kernel;
-  own.tile = tile;
-  own.inner_splits = options.kv_splits;
-  own.capture_statistics = options.capture_statistics;
-  own.max_dispatch_ns = options.max_dispatch_ns;
-  return runnable(runtime.make_matmul_plan(problem.matmul, own));
-}
-
 }  // namespace
 
 Result<Runnable> Runnable::create(const Runtime& runtime, const AttentionDesc& desc,
                                   const PlanOptions& options) {
   if (options.kernel != kUnfused) return runnable(runtime.make_plan(desc, options));
-  if (Result<void> s = check_arithmetic(options, "the baseline"); !s) return s.error();
+  if (options.arithmetic_type != DataType::kFloat32) {
+    return Error{ErrorCode::kInvalidArgument,
+                 {},
+                 detail::message("PlanOptions::arithmetic_type is ", name(options.arithmetic_type),
+                                 ", but the baseline has float32 arithmetic alone")};
+  }
   PlanOptions with_cache = options;
   with_cache.pipeline_cache = runtime.pipeline_cache();
   return runnable(UnfusedPlan::create(runtime.device(), desc, with_cache));
 }
 
 Result<Runnable> Runnable::create(const Runtime& runtime, const bench::Problem& problem,
-                                  const PlanOptions& options, const OtherOptions& others) {
+                                  const PlanOptions& options) {
   switch (problem.operation) {
     case bench::Operation::kBackward:
-      return create_backward(runtime, problem.desc, options, others.chunk_keys);
+      return runnable(runtime.make_backward_plan(bench::with_all_gradients(problem.desc), options));
     case bench::Operation::kMatmul:
-      return create_matmul(runtime, problem, options, others.matmul_tile);
+      if (!problem.desc.score_function) return runnable(runtime.make_matmul_plan(problem.matmul, options));
+      return Error{
+          ErrorCode::kInvalidArgument, {}, "a matrix multiplication has no scores for a function to change"};
     case bench::Operation::kForward:
       break;
   }

@@ -18,12 +18,6 @@ namespace vkattn::harness {
 /// What plans are bound to.
 using AnyTensors = std::variant<AttentionTensors, BackwardTensors, MatmulTensors>;
 
-/// What plans of one kind have, and PlanOptions has not.
-struct OtherOptions {
-  std::optional<MatmulTile> matmul_tile{};  ///< MatmulOptions::tile
-  std::uint32_t chunk_keys = 0;             ///< BackwardOptions::chunk_keys
-};
-
 /// A plan of the library's or the laboratory's baseline. Cheap to copy.
 class Runnable {
  public:
@@ -34,10 +28,9 @@ class Runnable {
   /// As Runtime::make_plan; PlanOptions::kernel may also name the baseline.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const AttentionDesc& desc,
                                                const PlanOptions& options);
-  /// Of what the problem asks for. Options that its plans have not are errors; a matrix multiplication has
-  /// kv_splits as parts of its inner dimension.
+  /// Of what the problem asks for. Options that its plans have not are errors.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const bench::Problem& problem,
-                                               const PlanOptions& options, const OtherOptions& others = {});
+                                               const PlanOptions& options);
 
   [[nodiscard]] std::string_view kernel_name() const;
   /// AttentionPlan::probability_type().

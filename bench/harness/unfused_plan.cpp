@@ -2,9 +2,11 @@
 #include "harness/unfused_plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "attention/features.hpp"
+#include "attention/tensor_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "forward/attention_program.hpp"
@@ -160,8 +162,11 @@ Result<UnfusedPlan> UnfusedPlan::create(const Device& device, const AttentionDes
 
 Result<Bindings> UnfusedPlan::make_bindings(const AttentionTensors& tensors,
                                             const BufferRange& workspace) const {
-  const detail::ForwardCall call(tensors);
-  auto bindings = program_->bind(call.call(workspace, 0));
+  // Those that the program has: a plain problem's, without a score function and a block mask.
+  std::array<BufferRange, detail::kTensorCount> ranges;
+  std::ranges::transform(detail::tensor_table(), ranges.begin(),
+                         [&](const detail::TensorRow& row) { return tensors.*row.range; });
+  auto bindings = program_->bind({ranges, workspace, {}, 0});
   if (!bindings) return bindings.error();
   return Bindings(*std::move(bindings));
 }

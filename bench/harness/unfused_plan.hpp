@@ -2,9 +2,9 @@
 // matrix in memory. The baseline that the library's kernels are measured against, for plain problems.
 #pragma once
 
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/attention_tensors.hpp>
 #include <vkattn/bindings.hpp>
-#include <vkattn/plan.hpp>
 
 #include <memory>
 #include <string_view>

@@ -1,6 +1,6 @@
 // Attention in C++, on the program's own device: prints 2.8068 4.0758 4.1932 5.9242. With WITH_RUNTIME once
 // more on a device that the runtime opens beside it.
-#include <vkattn/plan.hpp>
+#include <vkattn/attention_plan.hpp>
 #ifdef WITH_RUNTIME
 #include <vkattn/runtime.hpp>
 #endif

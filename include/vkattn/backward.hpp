@@ -5,28 +5,17 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/attention_tensors.hpp>
-#include <vkattn/bindings.hpp>
 #include <vkattn/buffer_range.hpp>
 #include <vkattn/capabilities.hpp>
-#include <vkattn/device.hpp>
 #include <vkattn/kernels.hpp>
-#include <vkattn/recording.hpp>
-#include <vkattn/shared.hpp>
-#include <vkattn/statistics.hpp>
+#include <vkattn/plan.hpp>
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace vkattn {
-
-struct Tuning;
-
-namespace detail {
-struct BackwardState;
-}  // namespace detail
 
 /// The gradients of a forward problem. With L a number that depends on the output O alone, grad_output is
 /// dL/dO, and grad_query, grad_key, … are what it makes of the other tensors: dL/dQ, dL/dK, ….
@@ -81,28 +70,6 @@ struct BackwardTensors {
   BufferRange grad_sinks{};         ///< float32, one per query head; written
 };
 
-/// How to plan a backward pass; what is left at its default the library decides.
-struct BackwardOptions {
-  /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations),
-  /// `tile` (shared memory), `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO; comes first on GPUs
-  /// with such matrices, but on Intel before Xe2) or `matrix2` (VK_NV_cooperative_matrix2, the same types,
-  /// rows at multiples of 16 bytes, heads of up to 256 dims, no gradients of masks and slopes; comes before
-  /// `matrix` where it is there). Empty: the first that accepts, and that the driver compiles.
-  std::string kernel;
-  std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
-  /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
-  /// multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere. `matrix2` holds none of them, and
-  /// takes all keys at once.
-  std::uint32_t chunk_keys = 0;
-  Shared<const Tuning> tuning{};        ///< as PlanOptions::tuning, for what is left open above
-  VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
-  /// As PlanOptions::max_dispatch_ns. Of a block of rows or keys that is above it by itself the log warns.
-  std::uint64_t max_dispatch_ns = 0;
-  bool push_descriptors = false;      ///< for record(command buffer, tensors, workspace)
-  bool deferred_compilation = false;  ///< leave compilation to BackwardPlan::compile()
-  bool capture_statistics = false;    ///< for BackwardPlan::statistics()
-};
-
 /// Checks every rule that needs no device; the first broken one is the error.
 [[nodiscard]] Result<void> validate(const BackwardDesc& desc);
 
@@ -110,75 +77,23 @@ struct BackwardOptions {
 [[nodiscard]] std::vector<KernelSupport> kernel_support(const BackwardDesc& desc,
                                                         const Capabilities& capabilities);
 
-/// An immutable plan of passes over chunks of the keys. Cheap to copy; safe to share across threads; the last
-/// copy, or the last of its Bindings, ends it as AttentionPlan's does.
-class BackwardPlan {
+/// A plan of gradients: passes over chunks of the keys, those of all chunks with the same pipelines. Each
+/// tensor must fit maxStorageBufferRange.
+class BackwardPlan : public PlanOf<BackwardPlan, BackwardDesc, BackwardTensors> {
  public:
-  /// Errors: a broken rule of the descriptor, a device limit (each tensor must fit maxStorageBufferRange), or
-  /// Vulkan's own.
-  [[nodiscard]] static Result<BackwardPlan> create(const Device& device, const BackwardDesc& desc,
-                                                   const BackwardOptions& options = {});
-
-  /// As AttentionPlan::compile().
-  [[nodiscard]] Result<void> compile() const;
-  /// That nothing is left to compile.
-  [[nodiscard]] bool is_compiled() const noexcept;
-
-  /// What it computes, as BackwardDesc::resolved() gives it.
-  [[nodiscard]] const BackwardDesc& desc() const;
-  /// The kernel's name.
-  [[nodiscard]] std::string_view kernel_name() const;
   /// The type that the kernel rounds probabilities and gradients of scores to before it multiplies them with
   /// dO, K and Q: it widens the tolerance.
   [[nodiscard]] DataType probability_type() const;
-  /// As AttentionPlan::configuration().
-  [[nodiscard]] std::string configuration() const;
-  /// As AttentionPlan::uses_matrix_units().
-  [[nodiscard]] bool uses_matrix_units() const;
   /// Keys of a chunk.
   [[nodiscard]] std::uint32_t chunk_keys() const;
-  /// Lines for a person: the problem, the kernel with its block sizes, the reasons against others.
-  [[nodiscard]] std::string describe() const;
-  /// As AttentionPlan::dispatches().
-  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
-  /// As AttentionPlan::pipelines(); those of all chunks are the same.
-  [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
-  /// As AttentionPlan::statistics().
-  [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
-  /// As AttentionPlan::requirements().
-  [[nodiscard]] PlanRequirements requirements() const;
-  /// Bytes of workspace that record needs: it grows with query rows and with head_dim, not with their product
-  /// with the number of keys.
-  [[nodiscard]] VkDeviceSize workspace_bytes() const;
-  /// As AttentionPlan::range_bytes(), of the tensors that both passes have.
+  using PlanOf::range_bytes;
+  /// The same of the tensors that both passes have.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange AttentionTensors::*tensor,
                                          VkDeviceSize offset = 0) const;
-  /// The same of the others.
-  [[nodiscard]] VkDeviceSize range_bytes(BufferRange BackwardTensors::*tensor, VkDeviceSize offset = 0) const;
-
-  /// As AttentionPlan::make_bindings().
-  [[nodiscard]] Result<Bindings> make_bindings(const BackwardTensors& tensors,
-                                               const BufferRange& workspace = {},
-                                               VkDescriptorPool pool = {}) const;
-  /// Points existing bindings at other tensors. Only while none is in use.
-  [[nodiscard]] Result<void> rewrite(Bindings& bindings, const BackwardTensors& tensors,
-                                     const BufferRange& workspace = {}) const;
-  /// That the plan was made on this VkDevice.
-  [[nodiscard]] bool is_on(const Device& device) const noexcept;
-  /// That the bindings were made by this plan or a copy of it.
-  [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
-
-  /// As AttentionPlan::record().
-  void record(VkCommandBuffer commands, const Bindings& bindings,
-              const RecordOptions& options = {}) const noexcept;
-  /// The same without an object, for plans made with BackwardOptions::push_descriptors.
-  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const BackwardTensors& tensors,
-                                    const BufferRange& workspace = {},
-                                    const RecordOptions& options = {}) const;
 
  private:
-  explicit BackwardPlan(Shared<const detail::BackwardState> state) : state_(std::move(state)) {}
-  Shared<const detail::BackwardState> state_;
+  friend PlanOf;
+  explicit BackwardPlan(Shared<const detail::PlanState> state) : PlanOf(std::move(state)) {}
 };
 
 }  // namespace vkattn

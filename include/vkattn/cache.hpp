@@ -4,22 +4,15 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
-#include <vkattn/bindings.hpp>
 #include <vkattn/buffer_range.hpp>
-#include <vkattn/device.hpp>
-#include <vkattn/recording.hpp>
-#include <vkattn/shared.hpp>
+#include <vkattn/cache_layout.hpp>
+#include <vkattn/plan.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <utility>
 
 namespace vkattn {
-
-namespace detail {
-struct AppendState;
-}  // namespace detail
 
 /// Which dims of a head are turned together.
 enum class RotaryStyle : std::uint32_t {
@@ -170,63 +163,12 @@ struct AppendTensors {
   BufferRange kv_lengths{};              ///< int32, one per batch entry; written
 };
 
-/// How to plan an append.
-struct AppendOptions {
-  /// Passed to pipeline creation; owned by the caller; may be null.
-  VkPipelineCache pipeline_cache = {};
-  /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
-  bool push_descriptors = false;
-  /// Leave compilation to AppendPlan::compile(). The pipeline cache must live until then.
-  bool deferred_compilation = false;
-};
-
-/// An immutable plan: compiled pipelines and a list of dispatches, one or more for each of keys, values,
-/// queries and lengths. Cheap to copy; safe to share across threads; the last copy, or the last of its
-/// Bindings, ends it as AttentionPlan's does.
-class AppendPlan {
- public:
-  /// Errors: a broken rule of the descriptor, a device limit (named, with both numbers: each tensor must fit
-  /// maxStorageBufferRange), or Vulkan's own.
-  [[nodiscard]] static Result<AppendPlan> create(const Device& device, const AppendDesc& desc,
-                                                 const AppendOptions& options = {});
-
-  /// As AttentionPlan::compile().
-  [[nodiscard]] Result<void> compile() const;
-  /// As AttentionPlan::is_compiled().
-  [[nodiscard]] bool is_compiled() const noexcept;
-
-  /// What it appends.
-  [[nodiscard]] const AppendDesc& desc() const;
-  /// As AttentionPlan::dispatches(), without estimates of their time.
-  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
-  /// As AttentionPlan::requirements(). An append has no workspace; nothing is to be written where it has no
-  /// dispatches.
-  [[nodiscard]] PlanRequirements requirements() const;
-  /// As AttentionPlan::range_bytes().
-  [[nodiscard]] VkDeviceSize range_bytes(BufferRange AppendTensors::*tensor, VkDeviceSize offset = 0) const;
-  /// A few lines for a person: the shapes, the storage, the dispatches, and features that are not enabled and
-  /// would give them another form.
-  [[nodiscard]] std::string describe() const;
-
-  /// Checks the tensors against the descriptor and writes descriptor sets, as AttentionPlan::make_bindings().
-  [[nodiscard]] Result<Bindings> make_bindings(const AppendTensors& tensors,
-                                               VkDescriptorPool pool = {}) const;
-  /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
-  [[nodiscard]] Result<void> rewrite(Bindings& bindings, const AppendTensors& tensors) const;
-
-  /// That the bindings were made by this plan or a copy of it.
-  [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
-
-  /// As AttentionPlan::record().
-  void record(VkCommandBuffer commands, const Bindings& bindings,
-              const RecordOptions& options = {}) const noexcept;
-  /// The same without an object, for plans made with AppendOptions::push_descriptors.
-  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const AppendTensors& tensors,
-                                    const RecordOptions& options = {}) const;
-
+/// A plan of an append: one or more dispatches for each of keys, values, queries and lengths, none of which
+/// is written where there are no dispatches. It has no workspace. Each tensor must fit maxStorageBufferRange.
+class AppendPlan : public PlanOf<AppendPlan, AppendDesc, AppendTensors> {
  private:
-  explicit AppendPlan(Shared<const detail::AppendState> state) : state_(std::move(state)) {}
-  Shared<const detail::AppendState> state_;
+  friend PlanOf;
+  explicit AppendPlan(Shared<const detail::PlanState> state) : PlanOf(std::move(state)) {}
 };
 
 }  // namespace vkattn

@@ -81,6 +81,14 @@ struct MatmulTile {
   bool operator==(const MatmulTile&) const = default;  ///< equal in every member
 };
 
+/// Operands that are copied before they are multiplied: as float32 with `inner` in rows, to the workspace.
+/// For CPUs, which read quantised weights, elements at any address and large matrices that lie across slowly.
+struct MatmulCopies {
+  bool a = false;                                        ///< not where it is all ones
+  bool b = false;                                        ///< quantised or not
+  bool operator==(const MatmulCopies&) const = default;  ///< equal in both
+};
+
 /// "threads 256, rows 4, columns 4": what is not 0.
 [[nodiscard]] std::string to_string(const MatmulTile& tile);
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/attention_tensors.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/buffer_range.hpp>
@@ -13,7 +14,6 @@
 #include <vkattn/device.hpp>
 #include <vkattn/initialisation.hpp>
 #include <vkattn/matmul.hpp>
-#include <vkattn/plan.hpp>
 #include <vkattn/recording.hpp>
 #include <vkattn/result.hpp>
 #include <vkattn/shared.hpp>
@@ -180,10 +180,10 @@ struct MultiHeadAttentionOptions {
   PlanOptions attention{};  ///< of the attention in the forward pass; pipeline_cache is taken from above
   /// In place of one made with `attention`: a plan for MultiHeadAttentionDesc::resolved().attention.
   std::optional<AttentionPlan> attention_plan{};
-  std::string matmul_kernel;                     ///< as MatmulOptions::kernel, of every projection
-  std::string backward_kernel;                   ///< as BackwardOptions::kernel
-  std::vector<KernelRefusal> matmul_refusals;    ///< as MatmulOptions::refusals, of every projection
-  std::vector<KernelRefusal> backward_refusals;  ///< as BackwardOptions::refusals
+  std::string matmul_kernel;                     ///< as PlanOptions::kernel, of every projection
+  std::string backward_kernel;                   ///< as PlanOptions::kernel
+  std::vector<KernelRefusal> matmul_refusals;    ///< as PlanOptions::refusals, of every projection
+  std::vector<KernelRefusal> backward_refusals;  ///< as PlanOptions::refusals
   std::uint64_t max_dispatch_ns = 0;             ///< as PlanOptions::max_dispatch_ns
   bool deferred_compilation = false;             ///< leave compilation to compile()
   /// What makes the plans of steps, on the layer's device, in place of their create(): so that each can be
@@ -191,8 +191,8 @@ struct MultiHeadAttentionOptions {
   /// device or of another descriptor than they are called with are refused.
   /// @{
   std::function<Result<AttentionPlan>(const AttentionDesc&, const PlanOptions&)> make_attention{};
-  std::function<Result<BackwardPlan>(const BackwardDesc&, const BackwardOptions&)> make_backward{};
-  std::function<Result<MatmulPlan>(const MatmulDesc&, const MatmulOptions&)> make_matmul{};
+  std::function<Result<BackwardPlan>(const BackwardDesc&, const PlanOptions&)> make_backward{};
+  std::function<Result<MatmulPlan>(const MatmulDesc&, const PlanOptions&)> make_matmul{};
   /// @}
 };
 

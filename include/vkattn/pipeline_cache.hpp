@@ -33,7 +33,7 @@ class PipelineCache {
   /// @}
   ~PipelineCache();
 
-  /// For PlanOptions and AppendOptions.
+  /// For PlanOptions and PlanOptions.
   [[nodiscard]] VkPipelineCache handle() const;
   /// Why nothing of the blob is used; empty where it is, and where there was none.
   [[nodiscard]] const std::string& ignored() const;

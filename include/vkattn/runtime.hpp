@@ -4,12 +4,13 @@
 /// Runtime at a time.
 #pragma once
 
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/host_tensors.hpp>
 #include <vkattn/matmul.hpp>
+#include <vkattn/merge.hpp>
 #include <vkattn/multi_head_attention.hpp>
-#include <vkattn/plan.hpp>
 #include <vkattn/shared.hpp>
 
 #include <cstddef>
@@ -124,15 +125,19 @@ class Runtime {
   /// compared with other kernels' times.
   [[nodiscard]] Result<AttentionPlan> make_plan(const AttentionDesc& desc,
                                                 const PlanOptions& options = {}) const;
-  /// AppendPlan::create with the runtime's pipeline cache, where the options have none.
+  /// AppendPlan::create and MergePlan::create with the runtime's pipeline cache, where the options have none.
+  /// @{
   [[nodiscard]] Result<AppendPlan> make_append_plan(const AppendDesc& desc,
-                                                    const AppendOptions& options = {}) const;
+                                                    const PlanOptions& options = {}) const;
+  [[nodiscard]] Result<MergePlan> make_merge_plan(const MergeDesc& desc,
+                                                  const PlanOptions& options = {}) const;
+  /// @}
   /// BackwardPlan::create likewise, with self-tests: a kernel on matrix units runs its test at first use.
   [[nodiscard]] Result<BackwardPlan> make_backward_plan(const BackwardDesc& desc,
-                                                        const BackwardOptions& options = {}) const;
+                                                        const PlanOptions& options = {}) const;
   /// MatmulPlan::create likewise, with self-tests.
   [[nodiscard]] Result<MatmulPlan> make_matmul_plan(const MatmulDesc& desc,
-                                                    const MatmulOptions& options = {}) const;
+                                                    const PlanOptions& options = {}) const;
   /// MultiHeadAttentionPlan::create likewise, with the plans of its steps from this runtime where the options
   /// have none that make them.
   [[nodiscard]] Result<MultiHeadAttentionPlan> make_multi_head_attention_plan(

@@ -5,9 +5,9 @@
 /// of matrices, or spill most of them: a larger problem shows which of the device's first kernels are slow.
 #pragma once
 
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/matmul.hpp>
-#include <vkattn/plan.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -45,11 +45,7 @@ enum class TestPurpose : std::uint32_t {
 class SelfTest {
  public:
   /// Whether the plan's kernel runs on matrix units, whose results depend on what a driver claims of them.
-  /// @{
-  [[nodiscard]] static bool is_needed(const AttentionPlan& plan) noexcept;
-  [[nodiscard]] static bool is_needed(const BackwardPlan& plan) noexcept;
-  [[nodiscard]] static bool is_needed(const MatmulPlan& plan) noexcept;
-  /// @}
+  [[nodiscard]] static bool is_needed(const Plan& plan) noexcept;
 
   /// Compiles what it runs. `device` is the plan's; plans of another are refused. Gradients and products have
   /// tests of results alone.

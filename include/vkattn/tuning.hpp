@@ -77,7 +77,7 @@ struct TunedBackward {
   std::string problem;                 ///< a label, for reports
   AttentionDesc desc;                  ///< of the forward pass, as TunedProblem::desc
   std::string kernel;                  ///< what took the least time
-  std::uint32_t chunk_keys = 0;        ///< BackwardOptions::chunk_keys; 0: by the rule
+  std::uint32_t chunk_keys = 0;        ///< PlanOptions::chunk_keys; 0: by the rule
   std::vector<TunedFeature> features;  ///< as TunedProblem::features
 };
 
@@ -86,7 +86,7 @@ struct TunedMatmul {
   std::string problem;             ///< a label, for reports
   MatmulDesc desc;                 ///< of a file's entry sizes, types and which operands are transposed
   MatmulKernelTile best;           ///< what took the least time
-  std::uint32_t inner_splits = 0;  ///< MatmulOptions::inner_splits; 0: by the rule
+  std::uint32_t inner_splits = 0;  ///< PlanOptions::inner_splits; 0: by the rule
 };
 
 /// What was measured on one device.

@@ -95,7 +95,7 @@ const AttentionPlan& Session::attention_plan(const AttentionDesc& desc, const st
 const BackwardPlan& Session::backward_plan(const BackwardDesc& desc, const std::string& kernel) {
   const BackwardDesc whole = desc.resolved();
   return backward_plans_.get(whole, kernel, [&] {
-    BackwardOptions options;
+    PlanOptions options;
     options.kernel = kernel;
     return take(runtime_.make_backward_plan(whole, options));
   });

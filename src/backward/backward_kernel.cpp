@@ -206,29 +206,9 @@ std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabi
 }
 
 Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
-                                                 std::string_view wanted,
-                                                 std::span<const KernelRefusal> refusals) {
-  if (Result<void> s = check_refusals(refusals); !s) return s.error();
-  std::vector<KernelSupport> considered;
-  std::optional<BackwardKernel> chosen;
-  const auto kernels = ordered(desc.attention, capabilities);
-  for (const NamedKernel& kernel : kernels) {
-    if (!wanted.empty() && kernel.name != wanted) continue;
-    const Result<void> allowed = check_not_refused(kernel.name, refusals);
-    auto made = allowed ? configured(kernel, desc, capabilities) : Result<BackwardKernel>(allowed.error());
-    considered.push_back({kernel.name, made ? std::string() : made.error().message});
-    if (made && !chosen) chosen = *std::move(made);
-  }
-  if (chosen) return BackwardSelection{*std::move(chosen), std::move(considered)};
-  if (considered.empty()) {
-    std::string names;
-    for (const NamedKernel& kernel : kernels) names += message(names.empty() ? "" : ", ", kernel.name);
-    return Error{ErrorCode::kNotFound, VK_SUCCESS,
-                 message("there is no kernel ", wanted, " of the backward pass; there are: ", names)};
-  }
-  std::string text = "no kernel of the backward pass accepts the problem";
-  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS, std::move(text)};
+                                                 const PlanOptions& options) {
+  return select_first(ordered(desc.attention, capabilities), options, "these gradients",
+                      [&](const NamedKernel& kernel) { return configured(kernel, desc, capabilities); });
 }
 
 PassConfig configure_mask_sums(const BackwardDesc& desc, const Capabilities& capabilities) {
@@ -252,18 +232,11 @@ PassConfig configure_head_sums() {
 namespace vkattn {
 
 std::vector<KernelSupport> kernel_support(const BackwardDesc& desc, const Capabilities& capabilities) {
-  std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
   const BackwardDesc resolved = valid ? desc.resolved() : BackwardDesc{};
-  for (const detail::NamedKernel& kernel : detail::ordered(resolved.attention, capabilities)) {
-    std::string reason = valid ? std::string() : valid.error().message;
-    if (valid) {
-      const auto made = detail::configured(kernel, resolved, capabilities);
-      if (!made) reason = made.error().message;
-    }
-    support.push_back({kernel.name, std::move(reason)});
-  }
-  return support;
+  return detail::support_of(
+      detail::ordered(resolved.attention, capabilities), valid,
+      [&](const detail::NamedKernel& kernel) { return detail::configured(kernel, resolved, capabilities); });
 }
 
 }  // namespace vkattn

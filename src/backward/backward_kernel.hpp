@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/kernel.hpp"
+#include "kernels/select.hpp"
 
 namespace vkattn::detail {
 
@@ -45,17 +46,10 @@ struct BackwardKernel {
   return desc.has_grad_query || kernel.keeps_pairs;
 }
 
-/// What was chosen and what was considered.
-struct BackwardSelection {
-  BackwardKernel kernel;
-  std::vector<KernelSupport> considered;
-};
-
-/// The kernel that is asked for, or the first that accepts and is not refused; else each one's reason.
+using BackwardSelection = SelectionOf<BackwardKernel>;
 [[nodiscard]] Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc,
                                                                const Capabilities& capabilities,
-                                                               std::string_view wanted,
-                                                               std::span<const KernelRefusal> refusals = {});
+                                                               const PlanOptions& options);
 
 /// What the largest weight of a key counts as at the least in the tolerance of dV (docs/semantics.md): where
 /// a kernel has no units for weights, what float16 loses of them is the same for all keys.

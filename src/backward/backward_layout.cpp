@@ -90,14 +90,14 @@ std::uint64_t mask_sum_units(const BackwardDesc& desc, std::uint32_t chunk_keys)
 }
 
 Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabilities& capabilities,
-                                        const BackwardKernel& kernel, const BackwardOptions& options) {
+                                        const BackwardKernel& kernel, const PlanOptions& options) {
   BackwardLayout layout;
   layout.rows = static_cast<std::uint64_t>(workspace_rows(desc.attention, whole_window(desc.attention)));
   layout.scale = scale_parts(desc.attention.effective_scale());
   layout.keeps_score_gradients = desc.has_grad_mask && (desc.attention.softcap > 0 || layout.scale.pair != 1);
   if (options.chunk_keys % kChunkStep != 0) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("BackwardOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
+                 message("PlanOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
                          kChunkStep, ", or 0")};
   }
   if (kernel.keeps_pairs) {

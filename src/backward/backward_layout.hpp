@@ -31,7 +31,7 @@ struct BackwardLayout {
 [[nodiscard]] Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc,
                                                       const Capabilities& capabilities,
                                                       const BackwardKernel& kernel,
-                                                      const BackwardOptions& options);
+                                                      const PlanOptions& options);
 
 /// Keys or rows of a step that looks at each score, of whatever kernel has the fewest.
 constexpr std::int64_t kMaskedStep = 4;

@@ -32,7 +32,7 @@ struct Request {
   const Capabilities& capabilities;
   const BackwardKernel& kernel;
   const BackwardLayout& layout;
-  const BackwardOptions& options;
+  const PlanOptions& options;
 };
 
 std::uint32_t narrow(std::int64_t value) {
@@ -193,9 +193,7 @@ ProgramDesc program_without_passes(const Request& request, const TensorWindows& 
   ProgramDesc program = program_of_inputs(attention, whole);
   program.binding_count = VKATTN_BACKWARD_BINDING_COUNT;
   program.workspace_bytes = layout.workspace_bytes;
-  program.call_words = {{0, offsetof(FeatureParams, dropout_seed_low)},
-                        {1, offsetof(FeatureParams, dropout_seed_high)},
-                        {2, offsetof(FeatureParams, dropout_offset)}};
+  add_dropout_words(program);
   ProgramSet set;
   set.bindings = window_bindings(attention, whole, whole);
   add_gradients(request, program, set);
@@ -349,7 +347,7 @@ Result<void> add_passes(const Request& request, ProgramDesc& program) {
 
 Result<ProgramDesc> backward_program(const BackwardDesc& desc, const Capabilities& capabilities,
                                      const BackwardKernel& kernel, const BackwardLayout& layout,
-                                     const BackwardOptions& options) {
+                                     const PlanOptions& options) {
   const Request request{desc, capabilities, kernel, layout, options};
   const AttentionDesc& attention = desc.attention;
   const TensorWindows whole = tensor_windows(attention, whole_window(attention));
@@ -364,13 +362,6 @@ Result<ProgramDesc> backward_program(const BackwardDesc& desc, const Capabilitie
   ProgramDesc program = program_without_passes(request, whole);
   if (Result<void> s = add_passes(request, program); !s) return s.error();
   return program;
-}
-
-BackwardCall::BackwardCall(const BackwardTensors& tensors) noexcept
-    : words{static_cast<std::uint32_t>(tensors.forward.dropout_seed),
-            static_cast<std::uint32_t>(tensors.forward.dropout_seed >> 32U), tensors.forward.dropout_offset} {
-  for (const TensorRow& row : tensor_table()) ranges[count++] = tensors.forward.*row.range;
-  for (const GradientRow& row : gradient_table()) ranges[count++] = tensors.*row.range;
 }
 
 }  // namespace vkattn::detail

@@ -9,6 +9,7 @@
 #include "attention/tensor_table.hpp"
 #include "backward/backward_layout.hpp"
 #include "backward/gradient_table.hpp"
+#include "operation/options.hpp"
 #include "program/program.hpp"
 
 namespace vkattn::detail {
@@ -16,20 +17,9 @@ namespace vkattn::detail {
 /// Everything that is recorded, of a resolved and valid descriptor.
 [[nodiscard]] Result<ProgramDesc> backward_program(const BackwardDesc& desc, const Capabilities& capabilities,
                                                    const BackwardKernel& kernel, const BackwardLayout& layout,
-                                                   const BackwardOptions& options);
+                                                   const PlanOptions& options);
 
-/// The ranges of a call in the order of the program's tensors: the forward pass's, and the gradients. It
-/// refers to itself.
-struct BackwardCall {
-  static constexpr std::size_t kMostTensors = kTensorCount + kGradientCount;
-  std::array<BufferRange, kMostTensors> ranges;
-  std::array<std::uint32_t, 3> words;  ///< dropout: seed, low and high, and offset
-  std::size_t count = 0;
-
-  explicit BackwardCall(const BackwardTensors& tensors) noexcept;
-  [[nodiscard]] ProgramCall call(const BufferRange& workspace) const noexcept {
-    return {std::span(ranges).first(count), workspace, words, 0};
-  }
-};
+/// The options that its gradients use.
+inline constexpr OptionSet kBackwardOptions(Option::kKernel, Option::kRefusals, Option::kChunkKeys);
 
 }  // namespace vkattn::detail

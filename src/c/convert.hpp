@@ -2,12 +2,12 @@
 #pragma once
 
 #include <vkattn/vkattn.h>
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/multi_head_attention.hpp>
-#include <vkattn/plan.hpp>
 
 namespace vkattn::c {
 
@@ -23,14 +23,13 @@ namespace vkattn::c {
 
 /// Null: all defaults.
 [[nodiscard]] Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given);
-/// What a kind of plan takes of them.
+/// The same for a plan of an operation that is called so, of a matrix multiplication, or of a layer: an error
+/// where one is set that it has no use for.
 /// @{
-[[nodiscard]] Result<PlanOptions> attention_options(const vkattn_plan_options& given);
-[[nodiscard]] Result<AppendOptions> append_options(const vkattn_plan_options& given);
-[[nodiscard]] Result<MergeOptions> merge_options(const vkattn_plan_options& given);
-[[nodiscard]] Result<BackwardOptions> backward_options(const vkattn_plan_options& given);
-[[nodiscard]] Result<MatmulOptions> matmul_options(const vkattn_plan_options& given);
-[[nodiscard]] Result<MultiHeadAttentionOptions> layer_options(const vkattn_plan_options& given);
+[[nodiscard]] Result<PlanOptions> options_for(const vkattn_plan_options& given, const char* operation);
+[[nodiscard]] Result<PlanOptions> matmul_options(const vkattn_plan_options& given, const char* operation);
+[[nodiscard]] Result<MultiHeadAttentionOptions> layer_options(const vkattn_plan_options& given,
+                                                              const char* layer);
 /// @}
 [[nodiscard]] Result<RecordOptions> record_options(const vkattn_record_options* given);
 

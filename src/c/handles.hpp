@@ -2,13 +2,13 @@
 #pragma once
 
 #include <vkattn/vkattn.h>
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/multi_head_attention.hpp>
 #include <vkattn/pipeline_cache.hpp>
-#include <vkattn/plan.hpp>
 #include <vkattn/self_test.hpp>
 
 #include <algorithm>

@@ -49,7 +49,7 @@ vkattn_kernel_choice choice_of(const Plan& /*others*/) {
 }
 /// @}
 
-constexpr const char* kOfKernels = "attention, gradients of it and products";
+constexpr const char* kOfOperations = "operations and of layers";
 
 /// What `ask` gives of a plan that has it, or of a layer's attention; else a sentence with those that have.
 template <class Answer, class Ask>
@@ -176,7 +176,7 @@ vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
     const auto told = ask_kernel<std::vector<vkattn::PipelineInfo>>(
-        *plan, "pipelines", kOfKernels,
+        *plan, "pipelines", kOfOperations,
         [](const auto& it) -> decltype(it.pipelines()) { return it.pipelines(); });
     if (!told) return told.error();
     c::copy_list(*told, pipelines, count, pipeline_of);
@@ -209,7 +209,7 @@ vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statist
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
     const auto told = ask_kernel<std::vector<vkattn::PipelineStatistics>>(
-        *plan, "statistics", kOfKernels,
+        *plan, "statistics", kOfOperations,
         [](const auto& it) -> decltype(it.statistics()) { return it.statistics(); });
     if (!told) return told.error();
     std::uint32_t all = 0;

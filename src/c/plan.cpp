@@ -5,6 +5,7 @@
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
+#include "c/tensors.hpp"
 
 using vkattn::Result;
 namespace c = vkattn::c;
@@ -15,7 +16,7 @@ namespace {
 template <class Plan, class Given, class Desc, class Options>
 vkattn_result create(vkattn_device* device, const Given* desc, const vkattn_plan_options* options,
                      vkattn_plan** plan, vkattn_error* error, Result<Desc> (*to_desc)(const Given*),
-                     Result<Options> (*to_options)(const vkattn_plan_options&)) {
+                     Result<Options> (*to_options)(const vkattn_plan_options&, const char*)) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{device, "device"}, {plan, "plan"}}); !s) return s;
     *plan = nullptr;
@@ -23,7 +24,7 @@ vkattn_result create(vkattn_device* device, const Given* desc, const vkattn_plan
     if (!problem) return problem.error();
     const auto given = c::plan_options(options);
     if (!given) return given.error();
-    const auto how = to_options(*given);
+    const auto how = to_options(*given, c::Kind<Plan>::kName);
     if (!how) return how.error();
     auto made = Plan::create(device->device, *problem, *how);
     if (!made) return made.error();
@@ -37,27 +38,25 @@ vkattn_result create(vkattn_device* device, const Given* desc, const vkattn_plan
 vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
                                            const vkattn_plan_options* options, vkattn_plan** plan,
                                            vkattn_error* error) {
-  return create<vkattn::AttentionPlan>(device, desc, options, plan, error, c::attention_desc,
-                                       c::attention_options);
+  return create<vkattn::AttentionPlan>(device, desc, options, plan, error, c::attention_desc, c::options_for);
 }
 
 vkattn_result vkattn_plan_create_append(vkattn_device* device, const vkattn_append_desc* desc,
                                         const vkattn_plan_options* options, vkattn_plan** plan,
                                         vkattn_error* error) {
-  return create<vkattn::AppendPlan>(device, desc, options, plan, error, c::append_desc, c::append_options);
+  return create<vkattn::AppendPlan>(device, desc, options, plan, error, c::append_desc, c::options_for);
 }
 
 vkattn_result vkattn_plan_create_merge(vkattn_device* device, const vkattn_merge_desc* desc,
                                        const vkattn_plan_options* options, vkattn_plan** plan,
                                        vkattn_error* error) {
-  return create<vkattn::MergePlan>(device, desc, options, plan, error, c::merge_desc, c::merge_options);
+  return create<vkattn::MergePlan>(device, desc, options, plan, error, c::merge_desc, c::options_for);
 }
 
 vkattn_result vkattn_plan_create_backward(vkattn_device* device, const vkattn_backward_desc* desc,
                                           const vkattn_plan_options* options, vkattn_plan** plan,
                                           vkattn_error* error) {
-  return create<vkattn::BackwardPlan>(device, desc, options, plan, error, c::backward_desc,
-                                      c::backward_options);
+  return create<vkattn::BackwardPlan>(device, desc, options, plan, error, c::backward_desc, c::options_for);
 }
 
 vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const vkattn_matmul_desc* desc,

@@ -15,16 +15,12 @@ template <class Plan>
 constexpr bool kIsLayer =
     std::is_same_v<typename c::Kind<Plan>::Bindings, vkattn::MultiHeadAttentionBindings>;
 
-/// Calls `call` with the tensors of the plan's kind and, where that takes one, the workspace.
+/// Calls `call` with the tensors of the plan's kind and the workspace.
 template <class Plan, class Call>
 Result<void> with_tensors(const Plan& /*plan*/, const vkattn_execution& given, const Call& call) {
   const auto tensors = c::tensors_of<Plan>(given);
   if (!tensors) return tensors.error();
-  if constexpr (c::Kind<Plan>::kHasWorkspace) {
-    return call(*tensors, vkattn::BufferRange{given.workspace, given.workspace_offset, given.workspace_size});
-  } else {
-    return call(*tensors);
-  }
+  return call(*tensors, vkattn::BufferRange{given.workspace, given.workspace_offset, given.workspace_size});
 }
 
 /// The bindings where they are of the plan's kind and made by it, else null.

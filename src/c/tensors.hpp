@@ -2,54 +2,53 @@
 #pragma once
 
 #include <vkattn/vkattn.h>
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/multi_head_attention.hpp>
-#include <vkattn/plan.hpp>
 
 namespace vkattn::c {
 
 /// Numbers of tensors are below it.
 inline constexpr vkattn_tensor kTensorNumbers = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS + 1;
 
-/// What a kind of plan is bound to, and whether it takes a workspace.
-template <class BoundTensors, bool kTakesWorkspace, class MadeBindings = Bindings>
+/// What a kind of plan is bound to.
+template <class BoundTensors, class MadeBindings = Bindings>
 struct KindOf {
   using Tensors = BoundTensors;
   using Bindings = MadeBindings;
-  static constexpr bool kHasWorkspace = kTakesWorkspace;
 };
 template <class Plan>
 struct Kind;
 template <>
-struct Kind<AttentionPlan> : KindOf<AttentionTensors, true> {
+struct Kind<AttentionPlan> : KindOf<AttentionTensors> {
   static constexpr const char* kName = "attention";
 };
 template <>
-struct Kind<AppendPlan> : KindOf<AppendTensors, false> {
+struct Kind<AppendPlan> : KindOf<AppendTensors> {
   static constexpr const char* kName = "an append";
 };
 template <>
-struct Kind<MergePlan> : KindOf<MergeTensors, false> {
+struct Kind<MergePlan> : KindOf<MergeTensors> {
   static constexpr const char* kName = "a merge";
 };
 template <>
-struct Kind<BackwardPlan> : KindOf<BackwardTensors, true> {
+struct Kind<BackwardPlan> : KindOf<BackwardTensors> {
   static constexpr const char* kName = "gradients of attention";
 };
 template <>
-struct Kind<MatmulPlan> : KindOf<MatmulTensors, true> {
+struct Kind<MatmulPlan> : KindOf<MatmulTensors> {
   static constexpr const char* kName = "a matrix multiplication";
 };
 template <>
-struct Kind<MultiHeadAttentionPlan> : KindOf<MultiHeadAttentionTensors, true, MultiHeadAttentionBindings> {
+struct Kind<MultiHeadAttentionPlan> : KindOf<MultiHeadAttentionTensors, MultiHeadAttentionBindings> {
   static constexpr const char* kName = "a layer";
 };
 template <>
 struct Kind<MultiHeadAttentionBackwardPlan>
-    : KindOf<MultiHeadAttentionBackwardTensors, true, MultiHeadAttentionBindings> {
+    : KindOf<MultiHeadAttentionBackwardTensors, MultiHeadAttentionBindings> {
   static constexpr const char* kName = "gradients of a layer";
 };
 

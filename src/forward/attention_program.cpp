@@ -83,4 +83,15 @@ std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc, const Ten
   return bindings;
 }
 
+DropoutWords dropout_words(const AttentionTensors& tensors) noexcept {
+  return {static_cast<std::uint32_t>(tensors.dropout_seed),
+          static_cast<std::uint32_t>(tensors.dropout_seed >> 32U), tensors.dropout_offset};
+}
+
+void add_dropout_words(ProgramDesc& program) {
+  program.call_words = {{0, offsetof(FeatureParams, dropout_seed_low)},
+                        {1, offsetof(FeatureParams, dropout_seed_high)},
+                        {2, offsetof(FeatureParams, dropout_offset)}};
+}
+
 }  // namespace vkattn::detail

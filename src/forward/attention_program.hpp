@@ -3,8 +3,10 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/attention_tensors.hpp>
 #include <vkattn/capabilities.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,6 +26,14 @@ namespace vkattn::detail {
 [[nodiscard]] std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc,
                                                           const TensorWindows& whole,
                                                           const TensorWindows& parts);
+
+/// What dropout takes of each execution: its seed, low and high, and its offset; and the parameters that they
+/// go to.
+/// @{
+using DropoutWords = std::array<std::uint32_t, 3>;
+[[nodiscard]] DropoutWords dropout_words(const AttentionTensors& tensors) noexcept;
+void add_dropout_words(ProgramDesc& program);
+/// @}
 
 /// Before each pass: what those before it have written to the workspace, or in place.
 inline constexpr PassBarrier kAfterPasses{VK_ACCESS_SHADER_WRITE_BIT,

@@ -17,9 +17,6 @@ namespace vkattn::detail {
 
 namespace {
 
-// The words of a call that go to FeatureParams.
-enum CallWordIndex : std::uint32_t { kSeedLow, kSeedHigh, kDropoutOffset };
-
 /// A pass with what the plan decides for it.
 struct PlannedPass {
   PassConfig config;
@@ -28,7 +25,7 @@ struct PlannedPass {
 
 // Of the kernel, those before and those after it, in order.
 std::vector<PlannedPass> list_passes(const LayoutRequest& request, const ForwardLayout& layout,
-                                     const PlanOptions& options, std::uint32_t& kernel_pass) {
+                                     std::uint32_t& kernel_pass) {
   const AttentionDesc& desc = request.desc;
   const KernelConfig& kernel = request.config;
   std::vector<PlannedPass> passes;
@@ -36,7 +33,7 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   PassVariant variant;
   variant.splits_keys = layout.splits_keys();
   variant.sums_in_workspace = layout.sums_in_workspace;
-  variant.strict_nonfinite = options.strict_nonfinite;
+  variant.strict_nonfinite = request.options.strict_nonfinite;
   if (layout.has_block_mask) {
     passes.push_back({configure_block_mask(desc, request.capabilities, kernel), {}});
     variant.block_rows = kernel.rows_per_workgroup;
@@ -150,13 +147,6 @@ ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout
   return set;
 }
 
-void add_call_words(const AttentionDesc& desc, ProgramDesc& program) {
-  if (!has_features(desc)) return;
-  program.call_words = {{kSeedLow, offsetof(FeatureParams, dropout_seed_low)},
-                        {kSeedHigh, offsetof(FeatureParams, dropout_seed_high)},
-                        {kDropoutOffset, offsetof(FeatureParams, dropout_offset)}};
-}
-
 // --- Dispatches ---
 
 /// Units of a pass over a window, and what one takes.
@@ -189,12 +179,12 @@ PassWork pass_work(const LayoutRequest& request, const ForwardLayout& layout, co
 }  // namespace
 
 Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardLayout& layout,
-                                    const PlanOptions& options, std::uint32_t& kernel_pass) {
-  const auto passes = list_passes(request, layout, options, kernel_pass);
+                                    std::uint32_t& kernel_pass) {
+  const auto passes = list_passes(request, layout, kernel_pass);
   ProgramDesc program = attention_program(request.desc, layout.whole);
   program.workspace_bytes = layout.workspace_bytes;
   add_tensors(request, layout, program);
-  add_call_words(request.desc, program);
+  if (has_features(request.desc)) add_dropout_words(program);
   program.sets.reserve(layout.windows.size());
   program.passes.reserve(passes.size());
   for (const PlannedWindow& window : layout.windows) {
@@ -208,19 +198,11 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
     for (std::uint32_t w = 0; w < layout.windows.size(); ++w) {
       const PassWork work = pass_work(request, layout, planned.config, layout.windows[w]);
       add_steps(program, i, w, work.units,
-                dispatch_limits(request.capabilities, options.max_dispatch_ns, work.unit_ns),
+                dispatch_limits(request.capabilities, request.options.max_dispatch_ns, work.unit_ns),
                 request.capabilities);
     }
   }
   return program;
-}
-
-ForwardCall::ForwardCall(const AttentionTensors& tensors) noexcept
-    : words{static_cast<std::uint32_t>(tensors.dropout_seed),
-            static_cast<std::uint32_t>(tensors.dropout_seed >> 32U), tensors.dropout_offset} {
-  for (const TensorRow& row : tensor_table()) ranges[count++] = tensors.*row.range;
-  for (const BufferRange& range : tensors.score_buffers) ranges[count++] = range;
-  ranges[count++] = tensors.block_mask;
 }
 
 }  // namespace vkattn::detail

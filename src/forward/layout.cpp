@@ -64,8 +64,8 @@ std::uint32_t spare_buffers(const LayoutRequest& request) {
 // As many parts that the keys of a block of rows are below the limit of a dispatch. Not more than the rule
 // would make at the most: a part of fewer keys is not worth its partial results.
 std::int64_t parts_for_limit(const LayoutRequest& request) {
-  const std::uint64_t limit_ns = dispatch_limit_ns(request.capabilities, request.max_dispatch_ns);
-  if (limit_ns == 0 || request.kv_splits != 0) return 0;
+  const std::uint64_t limit_ns = dispatch_limit_ns(request.capabilities, request.options.max_dispatch_ns);
+  if (limit_ns == 0 || request.options.kv_splits != 0) return 0;
   const double parts = std::ceil(row_tile_ns(request) / static_cast<double>(limit_ns));
   const std::int64_t most = most_kv_parts(request.desc, request.capabilities, request.config);
   return static_cast<std::int64_t>(std::min(parts, static_cast<double>(most)));
@@ -87,25 +87,25 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
   const bool keys_cut = windows.max_keys < desc.kv_length;
   const bool may_split = spare_buffers(request) > 0;
-  if (!may_split && (keys_cut || request.kv_splits > 1)) {
+  if (!may_split && (keys_cut || request.options.kv_splits > 1)) {
     return limit_exceeded("splitting the keys needs ", storage_buffers(desc) + 1,
                           " storage buffers; maxPerStageDescriptorStorageBuffers is ",
                           request.capabilities.max_stage_storage_buffers);
   }
   KvSplit split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut,
-                                  may_split ? request.kv_splits : 1);
+                                  may_split ? request.options.kv_splits : 1);
   if (may_split && split.splits < least_parts) {
     split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut, least_parts);
   }
   const std::int64_t span = keys_cut ? desc.kv_length : most_visible_keys(desc, config.rows_per_workgroup);
   std::int64_t most = keys_cut ? windows.max_keys : span;
-  if (may_split && request.kv_splits == 0) {
+  if (may_split && request.options.kv_splits == 0) {
     most = std::min(most, most_keys_of_part(desc, request.capabilities, config));
   }
   if (std::min(split.keys, span) > most) {
     split = split_span(desc.kv_length, span, divide_up(span, most), config.key_step);
   }
-  if (Result<void> s = check_part_keys(desc, request.capabilities, config, request.kv_splits, split.keys); !s)
+  if (Result<void> s = check_part_keys(desc, request.capabilities, config, request.options, split.keys); !s)
     return s.error();
   if (split.splits <= kMaxKvSplits) return split;
   return limit_exceeded("the keys of one head take ", split.splits, " parts; at most ", kMaxKvSplits,
@@ -117,7 +117,7 @@ Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, doub
   auto split = choose_split(request, windows, tiles, least_parts);
   if (!split) return split.error();
   const bool wants_sums =
-      request.config.sums_in_workspace && request.kv_splits == 0 && spare_buffers(request) > 0;
+      request.config.sums_in_workspace && request.options.kv_splits == 0 && spare_buffers(request) > 0;
   RowLayout layout{*split, std::move(windows), 0, false};
   if (split->splits == 1 && !wants_sums) return layout;
   const std::int64_t row_bytes = 4 * split->splits * (request.desc.value_dim + 1);
@@ -188,7 +188,7 @@ bool wants_block_mask(const AttentionDesc& desc, const KernelConfig& config) {
 Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspace, ForwardLayout& layout,
                                std::size_t index) {
   PlannedWindow& window = layout.windows[index];
-  if (request.params_in_workspace) {
+  if (request.options.push_descriptors) {
     auto area = workspace.append("the feature parameters", sizeof(FeatureParams));
     if (!area) return area.error();
     window.feature_params = *area;

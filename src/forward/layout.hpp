@@ -2,6 +2,8 @@
 // workspace each of them has. Plain data, without handles.
 #pragma once
 
+#include <vkattn/plan.hpp>
+
 #include <vkattn/capabilities.hpp>
 
 #include <cstdint>
@@ -55,9 +57,7 @@ struct LayoutRequest {
   const AttentionDesc& desc;
   const Capabilities& capabilities;
   const KernelConfig& config;
-  std::uint32_t kv_splits = 0;        ///< that are asked for; 0: by the rule
-  bool params_in_workspace = false;   ///< FeatureParams, of programs with push descriptors
-  std::uint64_t max_dispatch_ns = 0;  ///< PlanOptions::max_dispatch_ns
+  const PlanOptions& options;
 };
 
 /// Where one block of rows over all its keys is estimated above the limit of a dispatch, the keys are cut

@@ -4,6 +4,7 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/capabilities.hpp>
+#include <vkattn/plan.hpp>
 #include <vkattn/tuning.hpp>
 
 #include <algorithm>
@@ -74,19 +75,18 @@ struct Kernel {
                                                   const Capabilities& capabilities);
 
 /// Refuses a problem whose loops the driver might end early, by a bound on their iterations, also where the
-/// keys are cut into kv_splits parts; 0: into as many as it takes.
+/// keys are cut into as many parts as the options ask for.
 [[nodiscard]] Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
-                                            const KernelConfig& config, std::int64_t kv_splits);
+                                            const KernelConfig& config, const PlanOptions& options);
 
 /// The most keys of a part, in whole steps, whose loops the driver does not end early: all where it ends none
 /// of theirs, one step where it ends any.
 [[nodiscard]] std::int64_t most_keys_of_part(const AttentionDesc& desc, const Capabilities& capabilities,
                                              const KernelConfig& config);
 
-/// Refuses parts of so many keys where the driver might end the kernel's loops; kv_splits are those asked
-/// for.
+/// Refuses parts of so many keys where the driver might end the kernel's loops.
 [[nodiscard]] Result<void> check_part_keys(const AttentionDesc& desc, const Capabilities& capabilities,
-                                           const KernelConfig& config, std::int64_t kv_splits,
+                                           const KernelConfig& config, const PlanOptions& options,
                                            std::int64_t keys);
 
 /// That a kernel can do nothing with any of the block sizes.

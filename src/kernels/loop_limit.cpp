@@ -90,7 +90,8 @@ std::int64_t most_keys_of_part(const AttentionDesc& desc, const Capabilities& ca
 }
 
 Result<void> check_part_keys(const AttentionDesc& desc, const Capabilities& capabilities,
-                             const KernelConfig& config, std::int64_t kv_splits, std::int64_t keys) {
+                             const KernelConfig& config, const PlanOptions& options, std::int64_t keys) {
+  const std::int64_t kv_splits = options.kv_splits;
   if (capabilities.max_loop_iterations == 0) return {};
   const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
   const std::int64_t most = kernel_iterations(desc, config, std::min(keys, visible));
@@ -104,14 +105,15 @@ Result<void> check_part_keys(const AttentionDesc& desc, const Capabilities& capa
 }
 
 Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
-                              const KernelConfig& config, std::int64_t kv_splits) {
+                              const KernelConfig& config, const PlanOptions& options) {
+  const std::int64_t kv_splits = options.kv_splits;
   if (capabilities.max_loop_iterations == 0 || desc.is_empty()) return {};
   // What their loops take is not counted above.
   if (config.uses_matrix_units) return loops_may_end(capabilities, "kernels on matrix units may take more");
   std::int64_t keys = keys_of_part(desc, config, kv_splits);
   const bool may_split = capabilities.max_stage_storage_buffers > storage_buffers(desc);
   if (kv_splits == 0 && may_split) keys = std::min(keys, most_keys_of_part(desc, capabilities, config));
-  if (Result<void> s = check_part_keys(desc, capabilities, config, kv_splits, keys); !s) return s;
+  if (Result<void> s = check_part_keys(desc, capabilities, config, options, keys); !s) return s;
   const std::int64_t parts = divide_up(desc.kv_length, std::max<std::int64_t>(keys, 1));
   return check_iterations(capabilities, other_iterations(desc, capabilities, config, parts));
 }

@@ -51,37 +51,23 @@ std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
 
 // A configuration is of use only where the build has its shader.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
-                               const Capabilities& capabilities, const SelectionRequest& request = {}) {
+                               const Capabilities& capabilities, const PlanOptions& options) {
   if (const std::uint32_t needed = storage_buffers(desc); capabilities.max_stage_storage_buffers < needed) {
     return limit_exceeded("needs ", needed, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
                           capabilities.max_stage_storage_buffers);
   }
   if (Result<void> s = check_built({desc.key.type, desc.value.type}); !s) return s.error();
-  const bool float16 = request.arithmetic_type == DataType::kFloat16;
+  const bool float16 = options.arithmetic_type == DataType::kFloat16;
   if (float16) {
     if (Result<void> s = check_float16_arithmetic(kernel, desc, capabilities); !s) return s.error();
   }
   const std::vector<TileSizes> tiles =
-      request.tile != nullptr ? std::vector{*request.tile} : tiles_of(kernel, desc, capabilities, float16);
+      options.tile ? std::vector{*options.tile} : tiles_of(kernel, desc, capabilities, float16);
   auto config = (float16 ? kernel.configure_float16 : kernel.configure)(desc, capabilities, tiles);
   if (!config) return config;
   config->name = kernel.name;
-  if (Result<void> status = check_loop_limit(desc, capabilities, *config, request.kv_splits); !status)
-    return status.error();
+  if (Result<void> s = check_loop_limit(desc, capabilities, *config, options); !s) return s.error();
   if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
-  return config;
-}
-
-Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
-                              const Capabilities& capabilities, const SelectionRequest& request) {
-  if (Result<void> s = check_not_refused(kernel.name, request.refusals); !s) return s.error();
-  auto config = configure(kernel, desc, capabilities, request);
-  // Kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
-  if (config && request.strict_nonfinite && config->uses_matrix_units) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
-                 "rules out"};
-  }
   return config;
 }
 
@@ -89,12 +75,6 @@ std::string kernel_names(const std::vector<Kernel>& kernels) {
   std::string names;
   for (const Kernel& kernel : kernels) names += message(names.empty() ? "" : ", ", kernel.name);
   return names;
-}
-
-Error nothing_accepts(const std::vector<KernelSupport>& considered, ErrorCode code) {
-  std::string text = "no kernel can run this problem on this device";
-  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
-  return {code, VK_SUCCESS, std::move(text)};
 }
 
 }  // namespace
@@ -118,29 +98,30 @@ Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRe
   return Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason};
 }
 
+Error nothing_accepts(std::span<const KernelSupport> considered, ErrorCode code, std::string_view problem) {
+  std::string text = message("no kernel can run ", problem, " on this device");
+  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
+  return {code, VK_SUCCESS, std::move(text)};
+}
+
+Error no_such_kernel(std::string_view wanted, std::string_view kernels, std::string_view problem) {
+  return {ErrorCode::kNotFound, VK_SUCCESS,
+          message("there is no kernel '", wanted, "' for ", problem, "; the kernels are ", kernels)};
+}
+
 Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
-                                const SelectionRequest& request) {
-  if (Result<void> s = check_refusals(request.refusals); !s) return s.error();
-  std::vector<KernelSupport> considered;
-  std::optional<Selection> chosen;
-  ErrorCode code = ErrorCode::kNotFound;
-  const std::vector<Kernel> kernels = ordered_kernels(desc, capabilities);
-  considered.reserve(kernels.size());
-  for (const Kernel& kernel : kernels) {
-    if (!request.kernel.empty() && kernel.name != request.kernel) continue;
-    auto config = consider(kernel, desc, capabilities, request);
-    considered.push_back({kernel.name, config ? std::string() : config.error().message});
-    if (!config) code = config.error().code;
-    if (config && !chosen) chosen = Selection{kernel, *std::move(config), {}};
-  }
-  if (considered.empty()) {
-    return Error{
-        ErrorCode::kNotFound, VK_SUCCESS,
-        message("there is no kernel '", request.kernel, "'; the kernels are ", kernel_names(kernels))};
-  }
-  if (!chosen) return nothing_accepts(considered, code);
-  chosen->considered = std::move(considered);
-  return *std::move(chosen);
+                                const PlanOptions& options) {
+  const auto consider = [&](const Kernel& kernel) -> Result<KernelConfig> {
+    auto config = configure(kernel, desc, capabilities, options);
+    // Kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
+    if (config && options.strict_nonfinite && config->uses_matrix_units) {
+      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                   "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
+                   "rules out"};
+    }
+    return config;
+  };
+  return select_first(ordered_kernels(desc, capabilities), options, "this problem", consider);
 }
 
 std::string describe_others(std::span<const KernelSupport> considered, std::string_view chosen) {
@@ -160,22 +141,15 @@ std::string describe_others(std::span<const KernelSupport> considered, std::stri
 std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capabilities& capabilities,
                                           DataType arithmetic_type) {
   const AttentionDesc desc = given.resolved();
-  std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
   // The order follows from sizes, which may be anything where the descriptor is no valid one.
   const AttentionDesc ordered =
       valid ? desc : AttentionDesc{.query_length = 0, .kv_length = 0, .head_dim = 1};
-  for (const detail::Kernel& kernel : detail::ordered_kernels(ordered.resolved(), capabilities)) {
-    if (!valid) {
-      support.push_back({kernel.name, valid.error().message});
-      continue;
-    }
-    detail::SelectionRequest request;
-    request.arithmetic_type = arithmetic_type;
-    auto config = detail::configure(kernel, desc, capabilities, request);
-    support.push_back({kernel.name, config ? std::string() : config.error().message});
-  }
-  return support;
+  PlanOptions options;
+  options.arithmetic_type = arithmetic_type;
+  return detail::support_of(
+      detail::ordered_kernels(ordered.resolved(), capabilities), valid,
+      [&](const detail::Kernel& kernel) { return detail::configure(kernel, desc, capabilities, options); });
 }
 
 }  // namespace vkattn

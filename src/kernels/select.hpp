@@ -2,25 +2,20 @@
 #pragma once
 
 #include <vkattn/kernels.hpp>
+#include <vkattn/plan.hpp>
 
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/message.hpp"
 #include "kernels/kernel.hpp"
 
 namespace vkattn::detail {
-
-struct Selection {
-  Kernel kernel;
-  KernelConfig config;
-  std::vector<KernelSupport> considered;  ///< in order; an empty reason marks a kernel that accepts
-};
-
-struct SelectionRequest {
-  std::string_view kernel;          ///< the only one to consider; empty takes the first that accepts
-  const TileSizes* tile = nullptr;  ///< the only block sizes to consider; null: those of the tile table
-  std::span<const KernelRefusal> refusals;  ///< the caller's
-  bool strict_nonfinite = false;            ///< see PlanOptions
-  DataType arithmetic_type = DataType::kFloat32;
-  std::uint32_t kv_splits = 0;  ///< that are asked for; 0: any number
-};
 
 /// Refuses a refusal of a kernel that there is not, by its name and that of the list it is in. Kernels of
 /// gradients and products are among attention's, and a program has one list for all that it knows of a
@@ -32,8 +27,68 @@ struct SelectionRequest {
 [[nodiscard]] Result<void> check_not_refused(std::string_view kernel,
                                              std::span<const KernelRefusal> refusals);
 
+/// What was chosen and what was considered, in order; an empty reason marks a kernel that accepts.
+template <class Config>
+struct SelectionOf {
+  Config config;
+  std::vector<KernelSupport> considered;
+};
+
+/// The Error where no kernel accepts, with each one's reason and the last one's code, or where there is none
+/// with the name that is asked for.
+[[nodiscard]] Error nothing_accepts(std::span<const KernelSupport> considered, ErrorCode code,
+                                    std::string_view problem);
+[[nodiscard]] Error no_such_kernel(std::string_view wanted, std::string_view kernels,
+                                   std::string_view problem);
+
+/// Chooses for every operation: the first of its kernels, best first, that accepts the problem and is not
+/// refused, or the one that is asked for. `configure(kernel)` is the configuration of one, or the reason
+/// against it as an Error; `problem` is "this problem" in words.
+template <class Kernels, class Configure>
+[[nodiscard]] auto select_first(const Kernels& kernels, const PlanOptions& options, std::string_view problem,
+                                Configure&& configure)
+    -> Result<SelectionOf<std::decay_t<decltype(*configure(*kernels.begin()))>>> {
+  using Config = std::decay_t<decltype(*configure(*kernels.begin()))>;
+  if (Result<void> s = check_refusals(options.refusals); !s) return s.error();
+  std::vector<KernelSupport> considered;
+  considered.reserve(kernels.size());
+  std::optional<Config> chosen;
+  ErrorCode code = ErrorCode::kNotFound;
+  std::string names;
+  for (const auto& kernel : kernels) {
+    names += message(names.empty() ? "" : ", ", kernel.name);
+    if (!options.kernel.empty() && kernel.name != options.kernel) continue;
+    const Result<void> allowed = check_not_refused(kernel.name, options.refusals);
+    auto config = allowed ? configure(kernel) : Result<Config>(allowed.error());
+    considered.push_back({kernel.name, config ? std::string() : config.error().message});
+    if (!config) code = config.error().code;
+    if (config && !chosen) chosen = *std::move(config);
+  }
+  if (chosen) return SelectionOf<Config>{*std::move(chosen), std::move(considered)};
+  if (considered.empty()) return no_such_kernel(options.kernel, names, problem);
+  return nothing_accepts(considered, code, problem);
+}
+
+/// For kernel_support(): of each kernel the reason against it. Of a descriptor that is not `valid` that is
+/// the reason against all.
+template <class Kernels, class Configure>
+[[nodiscard]] std::vector<KernelSupport> support_of(const Kernels& kernels, const Result<void>& valid,
+                                                    Configure&& configure) {
+  std::vector<KernelSupport> support;
+  for (const auto& kernel : kernels) {
+    std::string reason = valid ? std::string() : valid.error().message;
+    if (valid) {
+      const auto config = configure(kernel);
+      if (!config) reason = config.error().message;
+    }
+    support.push_back({kernel.name, std::move(reason)});
+  }
+  return support;
+}
+
+using Selection = SelectionOf<KernelConfig>;
 [[nodiscard]] Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
-                                              const SelectionRequest& request);
+                                              const PlanOptions& options);
 
 /// Lines for describe(): of each kernel but the chosen one why it was refused, or that it is not needed.
 [[nodiscard]] std::string describe_others(std::span<const KernelSupport> considered, std::string_view chosen);

@@ -106,21 +106,21 @@ std::vector<KernelTile> tuning_candidates(const AttentionDesc& given, const Capa
       if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
     }
     for (const TileSizes& tile : tiles) {
-      detail::SelectionRequest request;
-      request.kernel = kernel.name;
-      request.tile = &tile;
-      request.arithmetic_type = arithmetic_type;
-      if (detail::select_kernel(desc, capabilities, request))
+      PlanOptions options;
+      options.kernel = kernel.name;
+      options.tile = tile;
+      options.arithmetic_type = arithmetic_type;
+      if (detail::select_kernel(desc, capabilities, options))
         candidates.push_back({std::string(kernel.name), tile});
     }
   }
   // The kernel's own first choice leads, though the table may list others before it.
-  detail::SelectionRequest request;
-  request.arithmetic_type = arithmetic_type;
-  const auto chosen = detail::select_kernel(desc, capabilities, request);
+  PlanOptions options;
+  options.arithmetic_type = arithmetic_type;
+  const auto chosen = detail::select_kernel(desc, capabilities, options);
   if (chosen) {
     const auto first = std::find_if(candidates.begin(), candidates.end(), [&](const KernelTile& candidate) {
-      return candidate.kernel == chosen->kernel.name && candidate.tile == chosen->config.tile;
+      return candidate.kernel == chosen->config.name && candidate.tile == chosen->config.tile;
     });
     if (first != candidates.end()) std::rotate(candidates.begin(), first, first + 1);
   }

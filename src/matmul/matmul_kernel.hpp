@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/select.hpp"
 #include "vulkan/specialization.hpp"
 
 namespace vkattn::detail {
@@ -66,16 +67,11 @@ struct MatmulKernel {
   bool has_subgroups = false;  ///< its workgroups are sized by MatmulTile::subgroups, not by threads
 };
 
-/// What was chosen and what was considered.
-struct MatmulSelection {
-  MatmulConfig config;
-  std::vector<KernelSupport> considered;
-};
-
-/// The first kernel that can run the resolved descriptor, or the one that is asked for.
+using MatmulSelection = SelectionOf<MatmulConfig>;
+/// Of a resolved descriptor.
 [[nodiscard]] Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc,
                                                            const Capabilities& capabilities,
-                                                           const MatmulOptions& options);
+                                                           const PlanOptions& options);
 
 /// Block sizes of a kernel for a device, best first.
 [[nodiscard]] std::vector<MatmulTile> matmul_tiles(std::string_view kernel, const Capabilities& capabilities);

@@ -85,7 +85,7 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
     if (areas.copy_bytes[i] > capabilities.max_storage_buffer_range) {
       return limit_exceeded("a copy of an operand takes ", areas.copy_bytes[i],
                             " bytes of workspace; maxStorageBufferRange is ",
-                            capabilities.max_storage_buffer_range, ", so ask for no MatmulOptions::copies");
+                            capabilities.max_storage_buffer_range, ", so ask for no PlanOptions::copies");
     }
     areas.bytes = areas.copy_byte[i] + areas.copy_bytes[i];
   }
@@ -222,7 +222,7 @@ Result<void> add_pass(ProgramPass pass, std::uint64_t units, UnitLimits limits,
 
 /// The pass that makes the copy of the view's a or b, with a set of its own.
 Result<void> add_copy(const MatmulDesc& desc, const MatmulOperand& given, const MatmulOperand& copy,
-                      const MatmulView& view, std::uint64_t copy_byte, const MatmulOptions& options,
+                      const MatmulView& view, std::uint64_t copy_byte, const PlanOptions& options,
                       const Capabilities& capabilities, ProgramDesc& program) {
   MatmulParams params{};
   params.a_batch_stride = word(given.batch_stride);
@@ -255,8 +255,7 @@ Result<void> add_copy(const MatmulDesc& desc, const MatmulOperand& given, const 
 }
 
 Result<void> add_copies(const MatmulDesc& desc, const MatmulConfig& config, const MatmulAreas& areas,
-                        const MatmulOptions& options, const Capabilities& capabilities,
-                        ProgramDesc& program) {
+                        const PlanOptions& options, const Capabilities& capabilities, ProgramDesc& program) {
   const MatmulView given = config.view.bias_by_row ? exchanged(view_of(desc)) : view_of(desc);
   for (std::size_t i = 0; i < 2; ++i) {
     const MatmulOperand& copy = *operands_of(config.view)[i];
@@ -278,8 +277,7 @@ Result<void> check_loops(const MatmulConfig& config, const InnerSplit& split,
 }
 
 Result<void> add_product(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
-                         const MatmulOptions& options, const Capabilities& capabilities,
-                         ProgramDesc& program) {
+                         const PlanOptions& options, const Capabilities& capabilities, ProgramDesc& program) {
   if (Result<void> s = check_loops(config, split, capabilities); !s) return s;
   ProgramPass pass;
   pass.name = std::string(config.name);
@@ -298,8 +296,7 @@ Result<void> add_product(const MatmulDesc& desc, const MatmulConfig& config, con
 }
 
 Result<void> add_combine(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
-                         const MatmulOptions& options, const Capabilities& capabilities,
-                         ProgramDesc& program) {
+                         const PlanOptions& options, const Capabilities& capabilities, ProgramDesc& program) {
   ProgramPass pass;
   pass.name = "combine";
   pass.shader = matmul_shader(desc, capabilities, "matmul_combine");
@@ -337,7 +334,7 @@ Result<InnerSplit> choose_inner_split(const MatmulConfig& config, const Capabili
 }
 
 Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& config,
-                                   const InnerSplit& split, const MatmulOptions& options,
+                                   const InnerSplit& split, const PlanOptions& options,
                                    const Capabilities& capabilities) {
   ProgramDesc program;
   program.binding_count = VKATTN_MATMUL_BINDING_COUNT;

@@ -4,6 +4,7 @@
 #include <vkattn/matmul.hpp>
 
 #include "matmul/matmul_kernel.hpp"
+#include "operation/options.hpp"
 #include "program/program.hpp"
 
 namespace vkattn::detail {
@@ -24,7 +25,11 @@ struct InnerSplit {
 
 /// The program of a valid and resolved descriptor.
 [[nodiscard]] Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& config,
-                                                 const InnerSplit& split, const MatmulOptions& options,
+                                                 const InnerSplit& split, const PlanOptions& options,
                                                  const Capabilities& capabilities);
+
+/// The options that it uses.
+inline constexpr OptionSet kMatmulOptions(Option::kKernel, Option::kRefusals, Option::kMatmulTile,
+                                          Option::kInnerSplits, Option::kCopies);
 
 }  // namespace vkattn::detail

@@ -110,23 +110,16 @@ Result<void> check_sizes(const MatmulKernel& kernel, const MatmulTile& tile) {
 }
 
 Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& desc,
-                               const Capabilities& capabilities, const MatmulOptions& options) {
-  if (Result<void> s = check_not_refused(kernel.name, options.refusals); !s) return s.error();
-  if (options.tile) {
-    if (Result<void> s = check_sizes(kernel, *options.tile); !s) return s.error();
+                               const Capabilities& capabilities, const PlanOptions& options) {
+  if (options.matmul_tile) {
+    if (Result<void> s = check_sizes(kernel, *options.matmul_tile); !s) return s.error();
   }
   const std::vector<MatmulTile> tiles =
-      options.tile ? std::vector{*options.tile} : matmul_tiles(kernel.name, capabilities);
+      options.matmul_tile ? std::vector{*options.matmul_tile} : matmul_tiles(kernel.name, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles, options.copies);
   if (!config) return config;
   if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
   return named(*std::move(config), kernel.name);
-}
-
-std::string kernel_names(const std::vector<MatmulKernel>& kernels) {
-  std::string names;
-  for (const MatmulKernel& kernel : kernels) names += message(names.empty() ? "" : ", ", kernel.name);
-  return names;
 }
 
 }  // namespace
@@ -172,7 +165,7 @@ std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabiliti
 Result<void> check_no_copies(const std::optional<MatmulCopies>& copies) {
   if (!copies || *copies == MatmulCopies{}) return {};
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               "reads operands where they lie, but MatmulOptions::copies asks for copies"};
+               "reads operands where they lie, but PlanOptions::copies asks for copies"};
 }
 
 Error no_possible_tile(std::span<const MatmulTile> tiles) {
@@ -186,28 +179,10 @@ Error no_possible_tile(std::span<const MatmulTile> tiles) {
 }
 
 Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capabilities& capabilities,
-                                             const MatmulOptions& options) {
-  if (Result<void> s = check_refusals(options.refusals); !s) return s.error();
-  std::vector<KernelSupport> considered;
-  std::optional<MatmulConfig> chosen;
-  ErrorCode code = ErrorCode::kNotFound;
-  const std::vector<MatmulKernel> kernels = kernels_in_order(capabilities);
-  for (const MatmulKernel& kernel : kernels) {
-    if (!options.kernel.empty() && kernel.name != options.kernel) continue;
-    auto config = configure(kernel, desc, capabilities, options);
-    considered.push_back({kernel.name, config ? std::string() : config.error().message});
-    if (!config) code = config.error().code;
-    if (config && !chosen) chosen = *std::move(config);
-  }
-  if (considered.empty()) {
-    return Error{ErrorCode::kNotFound, VK_SUCCESS,
-                 message("there is no kernel '", options.kernel,
-                         "' for matrix multiplication; the kernels are ", kernel_names(kernels))};
-  }
-  if (chosen) return MatmulSelection{*std::move(chosen), std::move(considered)};
-  std::string text = "no kernel can run this matrix multiplication on this device";
-  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
-  return Error{code, VK_SUCCESS, std::move(text)};
+                                             const PlanOptions& options) {
+  return select_first(
+      kernels_in_order(capabilities), options, "this matrix multiplication",
+      [&](const MatmulKernel& kernel) { return configure(kernel, desc, capabilities, options); });
 }
 
 }  // namespace vkattn::detail
@@ -215,18 +190,12 @@ Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capab
 namespace vkattn {
 
 std::vector<KernelSupport> kernel_support(const MatmulDesc& desc, const Capabilities& capabilities) {
-  std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
   const MatmulDesc resolved = valid ? desc.resolved() : MatmulDesc{};
-  for (const detail::MatmulKernel& kernel : detail::kernels_in_order(capabilities)) {
-    std::string reason = valid ? std::string() : valid.error().message;
-    if (valid) {
-      const auto config = detail::configure(kernel, resolved, capabilities, {});
-      if (!config) reason = config.error().message;
-    }
-    support.push_back({kernel.name, std::move(reason)});
-  }
-  return support;
+  return detail::support_of(detail::kernels_in_order(capabilities), valid,
+                            [&](const detail::MatmulKernel& kernel) {
+                              return detail::configure(kernel, resolved, capabilities, {});
+                            });
 }
 
 }  // namespace vkattn

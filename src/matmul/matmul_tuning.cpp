@@ -43,9 +43,9 @@ std::vector<MatmulKernelTile> tuning_candidates(const MatmulDesc& given, const C
   std::size_t first = 0;
   for (const KernelSupport& support : chosen->considered) {
     for (const MatmulTile& tile : detail::matmul_tiles(support.kernel, capabilities)) {
-      MatmulOptions options;
+      PlanOptions options;
       options.kernel = support.kernel;
-      options.tile = tile;
+      options.matmul_tile = tile;
       const auto selection = detail::select_matmul_kernel(desc, capabilities, options);
       if (!selection) continue;
       // A kernel fills in what the table leaves to it.

@@ -55,26 +55,6 @@ Result<void> check_workspace(const PlanRequirements& needs, const BufferRange& w
                  needs.workspace_alignment);
 }
 
-template <class Plan, class Tensors>
-Result<Bindings> bind_step(const StepOf<Plan, Tensors>& step, const ModuleCall& call,
-                           const BufferRange& workspace, VkDescriptorPool pool) {
-  if constexpr (std::is_same_v<Plan, AppendPlan>) {
-    return step.plan.make_bindings(step.tensors(call), pool);
-  } else {
-    return step.plan.make_bindings(step.tensors(call), workspace, pool);
-  }
-}
-
-template <class Plan, class Tensors>
-Result<void> rewrite_step(const StepOf<Plan, Tensors>& step, Bindings& bindings, const ModuleCall& call,
-                          const BufferRange& workspace) {
-  if constexpr (std::is_same_v<Plan, AppendPlan>) {
-    return step.plan.rewrite(bindings, step.tensors(call));
-  } else {
-    return step.plan.rewrite(bindings, step.tensors(call), workspace);
-  }
-}
-
 Error of_step(std::string_view name, const Error& error) {
   return {error.code, error.vk_result, message(name, ": ", error.message)};
 }
@@ -195,7 +175,7 @@ void ModuleProgram::push(std::string name, Plan plan, std::function<Tensors(cons
 }
 
 Result<void> ModuleProgram::add(std::string name, const MatmulDesc& desc, const MatmulPlaces& places) {
-  MatmulOptions how;
+  PlanOptions how;
   how.pipeline_cache = options_.pipeline_cache;
   how.kernel = options_.matmul_kernel;
   how.refusals = options_.matmul_refusals;
@@ -211,7 +191,7 @@ Result<void> ModuleProgram::add(std::string name, const MatmulDesc& desc, const 
 
 Result<void> ModuleProgram::add(std::string name, const AppendDesc& desc,
                                 std::function<AppendTensors(const ModuleCall&)> tensors) {
-  AppendOptions how;
+  PlanOptions how;
   how.pipeline_cache = options_.pipeline_cache;
   how.deferred_compilation = options_.deferred_compilation;
   auto plan = AppendPlan::create(device_, desc, how);
@@ -222,7 +202,7 @@ Result<void> ModuleProgram::add(std::string name, const AppendDesc& desc,
 
 Result<void> ModuleProgram::add(std::string name, const BackwardDesc& desc,
                                 std::function<BackwardTensors(const ModuleCall&)> tensors) {
-  BackwardOptions how;
+  PlanOptions how;
   how.pipeline_cache = options_.pipeline_cache;
   how.kernel = options_.backward_kernel;
   how.refusals = options_.backward_refusals;
@@ -356,7 +336,10 @@ Result<std::vector<Bindings>> ModuleProgram::bind(const ModuleCall& call, VkDesc
   std::vector<Bindings> all;
   for (const ModuleStep& step : steps_) {
     auto made = std::visit(
-        [&](const auto& of) { return bind_step(of, call, workspace_of(step, call), pool); }, step.of);
+        [&](const auto& of) {
+          return of.plan.make_bindings(of.tensors(call), workspace_of(step, call), pool);
+        },
+        step.of);
     if (!made) return of_step(step.name, made.error());
     all.push_back(*std::move(made));
   }
@@ -366,7 +349,9 @@ Result<std::vector<Bindings>> ModuleProgram::bind(const ModuleCall& call, VkDesc
 Result<void> ModuleProgram::rewrite(std::vector<Bindings>& bindings, const ModuleCall& call) const {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Result<void> s = std::visit(
-        [&](const auto& of) { return rewrite_step(of, bindings[i], call, workspace_of(steps_[i], call)); },
+        [&](const auto& of) {
+          return of.plan.rewrite(bindings[i], of.tensors(call), workspace_of(steps_[i], call));
+        },
         steps_[i].of);
     if (!s) return of_step(steps_[i].name, s.error());
   }

@@ -1,4 +1,6 @@
 // Plans on a device whose kernels are tested and timed at their first use.
+#include <vkattn/cache.hpp>
+#include <vkattn/merge.hpp>
 #include <vkattn/self_test.hpp>
 
 #include <utility>
@@ -17,20 +19,24 @@ namespace {
 template <class Plan>
 Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState& state, const Plan& plan,
                                            std::vector<SelfTest>& done) {
-  if (!SelfTest::is_needed(plan)) return std::string();
-  const std::string configuration = plan.configuration();
-  std::optional<TestOutcome> known = state.self_tests.find(configuration);
-  if (!known) {
-    if (!state.run_self_tests) return std::string();
-    auto outcome = state.self_tests.run(configuration, [&] { return run_self_test(runtime, plan, done); });
-    if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
-    // One that could not run, for lack of memory perhaps, is tried again another time.
-    if (!outcome)
-      return message("could not run its self-test on this device (", outcome.error().message, ")");
-    known = *std::move(outcome);
+  if constexpr (!requires { SelfTest::create(*state.device, plan); }) {
+    return std::string();
+  } else {
+    if (!SelfTest::is_needed(plan)) return std::string();
+    const std::string configuration = plan.configuration();
+    std::optional<TestOutcome> known = state.self_tests.find(configuration);
+    if (!known) {
+      if (!state.run_self_tests) return std::string();
+      auto outcome = state.self_tests.run(configuration, [&] { return run_self_test(runtime, plan, done); });
+      if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
+      // One that could not run, for lack of memory perhaps, is tried again another time.
+      if (!outcome)
+        return message("could not run its self-test on this device (", outcome.error().message, ")");
+      known = *std::move(outcome);
+    }
+    if (known->failure.empty()) return std::string();
+    return message("failed its self-test on this device (", known->failure, ")");
   }
-  if (known->failure.empty()) return std::string();
-  return message("failed its self-test on this device (", known->failure, ")");
 }
 
 // The time of the plan's kernel, 0 where it is not known.
@@ -113,20 +119,17 @@ Result<bool> add_times(const Runtime& runtime, RuntimeState& state, const Attent
   return changes;
 }
 
-// No problems of these kinds are timed.
-Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, const BackwardPlan& /*plan*/,
-                       BackwardOptions& /*options*/, std::vector<SelfTest>& /*done*/) {
-  return false;
-}
-Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, const MatmulPlan& /*plan*/,
-                       MatmulOptions& /*options*/, std::vector<SelfTest>& /*done*/) {
+// Problems of other operations are not timed.
+Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, const Plan& /*plan*/,
+                       PlanOptions& /*options*/, std::vector<SelfTest>& /*done*/) {
   return false;
 }
 
 // A plan whose kernel has passed its self-test: where one fails, it is refused and the plan made again.
-template <class Plan, class Desc, class Options>
-Result<Plan> make_tested_plan(const Runtime& runtime, RuntimeState& state, const Desc& desc,
-                              Options options) {
+template <class Made>
+Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const typename Made::Desc& desc,
+                              PlanOptions options) {
+  if (!options.tuning) options.tuning = state.tuning;
   if (Result<void> s = check_not_lost(state); !s) return s.error();
   // Statistics come from compiling.
   if (options.pipeline_cache == VK_NULL_HANDLE && !options.capture_statistics)
@@ -135,7 +138,7 @@ Result<Plan> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
   const bool compiles = !std::exchange(options.deferred_compilation, true);
   std::vector<SelfTest> done;  // alive, so that the plan finds what they have compiled
   for (bool is_compared = false;;) {
-    auto plan = Plan::create(*state.device, desc, options);
+    auto plan = Made::create(*state.device, desc, options);
     if (!plan) return plan;
     auto reason = reason_after_self_test(runtime, state, *plan, done);
     if (!reason) return reason.error();
@@ -147,19 +150,13 @@ Result<Plan> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
     if (reason->empty() && compiles) {
       const Result<void> compiled = plan->compile();
       const bool refused = !compiled && compiled.error().code == ErrorCode::kUnsupported;
-      if (!compiled && (!refused || !options.kernel.empty())) return compiled.error();
+      const bool is_only_kernel = !options.kernel.empty() || plan->kernel_name().empty();
+      if (!compiled && (!refused || is_only_kernel)) return compiled.error();
       if (refused) *reason = compiled.error().message;
     }
     if (reason->empty()) return plan;
     options.refusals.push_back({std::string(plan->kernel_name()), *std::move(reason)});
   }
-}
-
-// With the tuning file of the runtime, where the caller has no other.
-template <class Options>
-Options with_tuning(const RuntimeState& state, Options options) {
-  if (!options.tuning) options.tuning = state.tuning;
-  return options;
 }
 
 // Plans of a layer are the runtime's too, where the caller makes none.
@@ -171,12 +168,12 @@ MultiHeadAttentionOptions with_tested_plans(const Runtime& runtime, MultiHeadAtt
     };
   }
   if (!options.make_backward) {
-    options.make_backward = [&runtime](const BackwardDesc& desc, const BackwardOptions& how) {
+    options.make_backward = [&runtime](const BackwardDesc& desc, const PlanOptions& how) {
       return runtime.make_backward_plan(desc, how);
     };
   }
   if (!options.make_matmul) {
-    options.make_matmul = [&runtime](const MatmulDesc& desc, const MatmulOptions& how) {
+    options.make_matmul = [&runtime](const MatmulDesc& desc, const PlanOptions& how) {
       return runtime.make_matmul_plan(desc, how);
     };
   }
@@ -188,24 +185,28 @@ MultiHeadAttentionOptions with_tested_plans(const Runtime& runtime, MultiHeadAtt
 }  // namespace detail
 
 Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
-  return detail::without_exceptions([&] {
-    return detail::make_tested_plan<AttentionPlan>(*this, *state_, desc,
-                                                   detail::with_tuning(*state_, options));
-  });
+  return detail::without_exceptions(
+      [&] { return detail::make_tested_plan<AttentionPlan>(*this, *state_, desc, options); });
 }
 
-Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc,
-                                                 const BackwardOptions& options) const {
-  return detail::without_exceptions([&] {
-    return detail::make_tested_plan<BackwardPlan>(*this, *state_, desc,
-                                                  detail::with_tuning(*state_, options));
-  });
+Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc, const PlanOptions& options) const {
+  return detail::without_exceptions(
+      [&] { return detail::make_tested_plan<BackwardPlan>(*this, *state_, desc, options); });
 }
 
-Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const MatmulOptions& options) const {
-  return detail::without_exceptions([&] {
-    return detail::make_tested_plan<MatmulPlan>(*this, *state_, desc, detail::with_tuning(*state_, options));
-  });
+Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const PlanOptions& options) const {
+  return detail::without_exceptions(
+      [&] { return detail::make_tested_plan<AppendPlan>(*this, *state_, desc, options); });
+}
+
+Result<MergePlan> Runtime::make_merge_plan(const MergeDesc& desc, const PlanOptions& options) const {
+  return detail::without_exceptions(
+      [&] { return detail::make_tested_plan<MergePlan>(*this, *state_, desc, options); });
+}
+
+Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const PlanOptions& options) const {
+  return detail::without_exceptions(
+      [&] { return detail::make_tested_plan<MatmulPlan>(*this, *state_, desc, options); });
 }
 
 Result<MultiHeadAttentionPlan> Runtime::make_multi_head_attention_plan(

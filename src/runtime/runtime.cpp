@@ -262,15 +262,6 @@ Result<Runtime> Runtime::create(const RuntimeOptions& options) {
   });
 }
 
-Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const AppendOptions& options) const {
-  return detail::without_exceptions([&]() -> Result<AppendPlan> {
-    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
-    AppendOptions full = options;
-    if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
-    return AppendPlan::create(*state_->device, desc, full);
-  });
-}
-
 Result<Buffer> Runtime::create_workspace_of(VkDeviceSize bytes) const {
   if (bytes == 0) return Buffer();
   return create_buffer(bytes);

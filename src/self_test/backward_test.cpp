@@ -130,7 +130,7 @@ BackwardDesc small_backward(const BackwardDesc& desc) {
 
 Result<BackwardPlan> small_plan(const Device& device, const BackwardPlan& plan,
                                 VkPipelineCache pipeline_cache) {
-  BackwardOptions options;
+  PlanOptions options;
   options.kernel = plan.kernel_name();
   options.pipeline_cache = pipeline_cache;
   // Block sizes follow from types and dims, which are the same.

@@ -119,9 +119,9 @@ MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile) {
 }
 
 Result<MatmulPlan> small_plan(const Device& device, const MatmulPlan& plan, VkPipelineCache pipeline_cache) {
-  MatmulOptions options;
+  PlanOptions options;
   options.kernel = plan.kernel_name();
-  options.tile = plan.tile();
+  options.matmul_tile = plan.tile();
   options.copies = plan.copies();
   options.pipeline_cache = pipeline_cache;
   // A split one writes other results, to the workspace.

@@ -76,17 +76,8 @@ SelfTest::SelfTest(SelfTest&&) noexcept = default;
 SelfTest& SelfTest::operator=(SelfTest&&) noexcept = default;
 SelfTest::~SelfTest() = default;
 
-bool SelfTest::is_needed(const AttentionPlan& plan) noexcept {
-  return plan.uses_matrix_units() && !plan.desc().is_empty();
-}
-
-bool SelfTest::is_needed(const BackwardPlan& plan) noexcept {
-  return plan.uses_matrix_units() && !plan.desc().attention.is_empty();
-}
-
-bool SelfTest::is_needed(const MatmulPlan& plan) noexcept {
-  const MatmulDesc& desc = plan.desc();
-  return plan.uses_matrix_units() && desc.batch != 0 && desc.rows != 0 && desc.columns != 0;
+bool SelfTest::is_needed(const Plan& plan) noexcept {
+  return plan.uses_matrix_units() && plan.requirements().dispatches != 0;
 }
 
 Result<SelfTest> SelfTest::create(const Device& device, const AttentionPlan& plan,

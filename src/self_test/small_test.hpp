@@ -1,9 +1,9 @@
 // A small problem of a plan of any kind, as a self-test runs it.
 #pragma once
 
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/matmul.hpp>
-#include <vkattn/plan.hpp>
 #include <vkattn/self_test.hpp>
 
 #include <cstddef>

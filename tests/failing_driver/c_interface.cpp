@@ -113,8 +113,8 @@ vkattn_multi_head_attention_desc small_c_layer(const vkattn_attention_desc& head
 
 const std::vector<CPlanKind>& c_plan_kinds() {
   static const std::vector<CPlanKind> all{{"attention", true, false, create_attention},
-                                          {"append", false, false, create_append},
-                                          {"merge", false, false, create_merge},
+                                          {"append", true, false, create_append},
+                                          {"merge", true, false, create_merge},
                                           {"gradients", true, false, create_gradients},
                                           {"product", true, false, create_product},
                                           {"layer", true, true, create_layer},

@@ -135,7 +135,7 @@ class InterfaceAsking : public InterfaceOnDevice {
  public:
   explicit InterfaceAsking(const char* kind) : kind_(c_plan_kind(kind)) {
     vkattn_plan_options options = initial(vkattn_plan_options_init);
-    options.capture_statistics = kind_.has_kernels ? 1 : 0;
+    options.capture_statistics = kind_.has_pipelines ? 1 : 0;
     create(kind, options, plan_);
     step("texts", [this] {
       std::array<char, 64> text{};
@@ -160,8 +160,8 @@ class InterfaceAsking : public InterfaceOnDevice {
   void ask_for_lists() {
     ask_list(true, vkattn_plan_get_dispatches);
     ask_list(true, vkattn_plan_get_estimates);
-    ask_list(kind_.has_kernels, vkattn_plan_get_pipelines);
-    ask_list(kind_.has_kernels, vkattn_plan_get_statistics);
+    ask_list(kind_.has_pipelines, vkattn_plan_get_pipelines);
+    ask_list(kind_.has_pipelines, vkattn_plan_get_statistics);
   }
 
   void ask_for_answers() {

@@ -1,9 +1,9 @@
 // What is tried on the failing driver: calls of the library, with all that they need already made.
 #pragma once
 
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/merge.hpp>
-#include <vkattn/plan.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>

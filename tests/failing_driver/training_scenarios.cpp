@@ -48,7 +48,7 @@ class OfOnePlan : public OnDevice {
 };
 
 /// Passes over rows, over keys and over heads, for two chunks of the keys.
-class Differentiating : public OfOnePlan<BackwardPlan, BackwardDesc, BackwardOptions, BackwardTensors> {
+class Differentiating : public OfOnePlan<BackwardPlan, BackwardDesc, PlanOptions, BackwardTensors> {
  public:
   Differentiating() {
     options_.kernel = "tile";
@@ -65,7 +65,7 @@ class Differentiating : public OfOnePlan<BackwardPlan, BackwardDesc, BackwardOpt
 };
 
 /// A product and the sum over parts of its inner dimension.
-class Multiplying : public OfOnePlan<MatmulPlan, MatmulDesc, MatmulOptions, MatmulTensors> {
+class Multiplying : public OfOnePlan<MatmulPlan, MatmulDesc, PlanOptions, MatmulTensors> {
  public:
   Multiplying() {
     options_.kernel = "tile";

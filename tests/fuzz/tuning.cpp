@@ -33,11 +33,11 @@ void plan_with(const Device& device, const Shared<const Tuning>& tuning) {
   }
   BackwardDesc gradients;
   gradients.attention = problem("h8 512x512 d64 f16 lse");
-  BackwardOptions backward;
+  PlanOptions backward;
   backward.tuning = tuning;
   backward.deferred_compilation = true;
   require(BackwardPlan::create(device, gradients, backward).ok(), "nor of a plan of gradients");
-  MatmulOptions matmul;
+  PlanOptions matmul;
   matmul.tuning = tuning;
   matmul.deferred_compilation = true;
   const MatmulDesc product{.rows = 512, .columns = 512, .inner = 512};

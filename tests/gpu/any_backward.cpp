@@ -47,16 +47,16 @@ Problem AnyBackwardTest::parsed(std::string_view text) {
   return tests::parsed(std::string(text) + (on_matrices() && !has_type ? " f16" : ""));
 }
 
-BackwardOptions AnyBackwardTest::options(std::uint32_t chunk_keys) {
+PlanOptions AnyBackwardTest::options(std::uint32_t chunk_keys) {
   return {.kernel = GetParam(), .chunk_keys = chunk_keys};
 }
 
 void AnyBackwardTest::expect_gradients(const Problem& problem, const BackwardDesc& desc,
-                                       const BackwardOptions& how, const Device& device) {
+                                       const PlanOptions& how, const Device& device) {
   SCOPED_TRACE(to_string(problem));
   const UnrolledLoops unrolled(are_long(LoopsOf::kGradients, desc.attention));
   auto run = must(BackwardRun::create(runtime(), problem, desc));
-  BackwardOptions with_cache = how;
+  PlanOptions with_cache = how;
   with_cache.pipeline_cache = runtime().pipeline_cache();
   const auto plan = must(BackwardPlan::create(device, desc, with_cache));
   must(run.execute(plan));

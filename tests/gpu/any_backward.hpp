@@ -35,10 +35,10 @@ class AnyBackwardTest : public GpuTest, public testing::WithParamInterface<const
   /// Matrices are of 16-bit elements: there a problem of float32 tensors is one of float16.
   [[nodiscard]] static Problem parsed(std::string_view text);
 
-  [[nodiscard]] static BackwardOptions options(std::uint32_t chunk_keys = 0);
+  [[nodiscard]] static PlanOptions options(std::uint32_t chunk_keys = 0);
 
   /// Runs the problem with all gradients that it has, on the device as it is or seen otherwise, and compares.
-  static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const BackwardOptions& how,
+  static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const PlanOptions& how,
                                const Device& device = runtime().device());
   static void expect_gradients(std::string_view text, std::uint32_t chunk_keys = 0);
 

@@ -182,7 +182,7 @@ TEST_P(BackwardTest, TheSameBitsEachTime) {
   std::vector<std::vector<std::byte>> first;
   double estimated_ns = 0;  // by the plan itself, so that it is cut on any device
   for (const bool is_cut : {false, true}) {
-    BackwardOptions how = options(64);
+    PlanOptions how = options(64);
     if (is_cut) how.max_dispatch_ns = 1 + static_cast<std::uint64_t>(estimated_ns / 60);
     const auto plan = must(BackwardPlan::create(runtime().device(), desc, how));
     EXPECT_TRUE(!is_cut || plan.dispatches().size() > 20) << plan.dispatches().size();
@@ -352,12 +352,12 @@ TEST_P(BackwardOnMatrices, EveryShapeThatTheDeviceLists) {
 using BackwardPlans = GpuTest;
 
 TEST_F(BackwardPlans, MistakesAreRefused) {
-  const auto refused = [](const BackwardDesc& desc, const BackwardOptions& options = {}) {
+  const auto refused = [](const BackwardDesc& desc, const PlanOptions& options = {}) {
     return message_of(BackwardPlan::create(runtime().device(), desc, options));
   };
   const BackwardDesc good = with_all_gradients(desc_of("8x8 d8"));
   EXPECT_EQ(refused(good), "");
-  EXPECT_TRUE(has(refused(good, {.kernel = "slow"}), "no kernel slow"));
+  EXPECT_TRUE(has(refused(good, {.kernel = "slow"}), "no kernel 'slow'"));
   EXPECT_TRUE(has(refused(good, {.chunk_keys = 65}), "chunk_keys is 65"));
   const Device small = device_with([](Capabilities& c) { c.max_storage_buffer_range = 4096; });
   EXPECT_TRUE(is_refused(BackwardPlan::create(small, with_all_gradients(desc_of("800x800 d8"))),
@@ -369,7 +369,7 @@ TEST_F(BackwardPlans, WithoutBindings) {
   const Problem problem = parsed("20x130 d8 hq2 softcap=3 sinks");
   const BackwardDesc desc = with_all_gradients(problem.desc);
   auto run = must(BackwardRun::create(runtime(), problem, desc));
-  BackwardOptions options{.chunk_keys = 64, .push_descriptors = true};
+  PlanOptions options{.chunk_keys = 64, .push_descriptors = true};
   const auto plan = must(BackwardPlan::create(runtime().device(), desc, options));
   const Buffer workspace = runtime().create_workspace(plan).value();
   must(runtime().execute(

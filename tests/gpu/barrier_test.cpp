@@ -212,7 +212,7 @@ TEST_F(BarrierTest, OfBackwardPasses) {
   const Problem problem = parsed("8x128 d8 f16 sinks");
   const BackwardDesc desc = with_all_gradients(problem.desc);
   const auto run = must(BackwardRun::create(*runtime_, problem, desc));
-  BackwardOptions options;
+  PlanOptions options;
   options.chunk_keys = 64;
   const auto plan = must(BackwardPlan::create(*device_, desc, options));
   expect_of_plan("gradients of attention in 2 chunks", plan, run.tensors(), 4);

@@ -117,13 +117,8 @@ class CInterfaceRecordTest : public CInterfaceTest {
     if constexpr (std::is_same_v<typename c::Kind<Plan>::Bindings, Bindings>) {
       const auto tensors = c::tensors_of<Plan>(execution).value();
       const BufferRange workspace{execution.workspace, execution.workspace_offset, execution.workspace_size};
-      use("record with tensors", [&] {
-        if constexpr (c::Kind<Plan>::kHasWorkspace) {
-          return plan.record(commands(), tensors, workspace, {.wait_for_earlier = true}).ok();
-        } else {
-          return plan.record(commands(), tensors, {.wait_for_earlier = true}).ok();
-        }
-      });
+      use("record with tensors",
+          [&] { return plan.record(commands(), tensors, workspace, {.wait_for_earlier = true}).ok(); });
     }
   }
 

@@ -95,14 +95,14 @@ TEST_F(CacheBindingsTest, CumulativeLengthsAreOneMoreThanEntries) {
 
 TEST_F(CacheBindingsTest, LimitsAreNamedWithBothNumbers) {
   const auto refused = [&](const std::function<void(Capabilities&)>& change, ErrorCode code,
-                           const std::vector<std::string>& words, const AppendOptions& options = {}) {
+                           const std::vector<std::string>& words, const PlanOptions& options = {}) {
     EXPECT_TRUE(is_refused(AppendPlan::create(device_with(change), small_desc(), options), code, words));
   };
   refused([](Capabilities& c) { c.max_storage_buffer_range = 4095; }, ErrorCode::kLimitExceeded,
           {"cache_key", "4096", "maxStorageBufferRange", "4095"});
   refused([](Capabilities& c) { c.max_stage_storage_buffers = 2; }, ErrorCode::kLimitExceeded,
           {"3", "maxPerStageDescriptorStorageBuffers", "2"});
-  AppendOptions push;
+  PlanOptions push;
   push.push_descriptors = true;
   refused([](Capabilities& c) { c.push_descriptors = false; }, ErrorCode::kUnsupported,
           {"VK_KHR_push_descriptor"}, push);

@@ -172,8 +172,8 @@ TEST_F(DeviceFeaturesTest, APlanTellsWhatWouldGiveItAnotherForm) {
   with_device(nothing, [&](const Device& bare) {
     const Device& whole = runtime().device();
     expect_hint<AttentionPlan, PlanOptions>(whole, bare, desc);
-    expect_hint<BackwardPlan, BackwardOptions>(whole, bare, harness::with_all_gradients(desc));
-    expect_hint<MatmulPlan, MatmulOptions>(whole, bare, product);
+    expect_hint<BackwardPlan, PlanOptions>(whole, bare, harness::with_all_gradients(desc));
+    expect_hint<MatmulPlan, PlanOptions>(whole, bare, product);
   });
 }
 

@@ -98,13 +98,13 @@ class EmbeddingTest : public GpuTest {
   static Result<AttentionPlan> plan(const Device& device, const std::string& problem) {
     return AttentionPlan::create(device, parsed(problem).desc);
   }
-  static Result<MatmulPlan> product(const Device& device, const MatmulOptions& options = {}) {
+  static Result<MatmulPlan> product(const Device& device, const PlanOptions& options = {}) {
     MatmulDesc desc;
     desc.rows = desc.columns = desc.inner = 70;
     desc.a.type = desc.b.type = desc.output.type = DataType::kFloat16;
     return MatmulPlan::create(device, desc, options);
   }
-  static Result<BackwardPlan> gradients(const Device& device, const BackwardOptions& options = {}) {
+  static Result<BackwardPlan> gradients(const Device& device, const PlanOptions& options = {}) {
     BackwardDesc desc;
     desc.attention = parsed("h2 33x40 d32 f16 lse").desc;
     return BackwardPlan::create(device, desc, options);
@@ -350,10 +350,8 @@ TEST_F(EmbeddingTest, TheLogWarnsOfDispatchesThatAreNotCut) {
          options.kv_splits = 1;
          return AttentionPlan::create(device, parsed("h2 33x40 d32").desc, options).ok();
        }},
-      {"chunk_keys",
-       [&](std::uint64_t ns) { return gradients(device, with_limit(BackwardOptions(), ns)).ok(); }},
-      {"inner_splits",
-       [&](std::uint64_t ns) { return product(device, with_limit(MatmulOptions(), ns)).ok(); }},
+      {"chunk_keys", [&](std::uint64_t ns) { return gradients(device, with_limit(PlanOptions(), ns)).ok(); }},
+      {"inner_splits", [&](std::uint64_t ns) { return product(device, with_limit(PlanOptions(), ns)).ok(); }},
       {"inner_splits", [&](std::uint64_t ns) {
          return MultiHeadAttentionPlan::create(device, layer(), with_limit(MultiHeadAttentionOptions(), ns))
              .ok();

@@ -52,7 +52,7 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
   }
 
   /// Skips the test where the kernel does not take the problem.
-  static void run(const MatmulProblem& problem, MatmulOptions options = {}, int runs = 2) {
+  static void run(const MatmulProblem& problem, PlanOptions options = {}, int runs = 2) {
     if (const std::string reason = reason_against(problem.desc); !reason.empty()) GTEST_SKIP() << reason;
     options.kernel = kernel();
     const auto plan = must(MatmulPlan::create(runtime().device(), problem.desc, options));
@@ -227,7 +227,7 @@ TEST_P(MatmulTest, BlocksOfOtherDevices) {
         Block{"matrix", {0, 16, 32, 16, 1}}, Block{"matrix", {0, 16, 16, 16, 4}}}) {
     if (block.kernel != kernel()) continue;
     MatmulDesc desc = of_operands(DataType::kFloat32, 70, 75, 52);
-    run({desc, 15}, {.tile = block.tile});
+    run({desc, 15}, {.matmul_tile = block.tile});
   }
 }
 
@@ -243,7 +243,7 @@ TEST_P(MatmulTest, SumsOfColumns) {
 TEST_P(MatmulTest, LongWorkIsCut) {
   const MatmulDesc desc = of_operands(DataType::kFloat32, 150, 170, 200, 2);
   if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
-  MatmulOptions options;
+  PlanOptions options;
   options.kernel = kernel();
   for (const std::uint32_t parts : {1U, 3U}) {
     options.inner_splits = parts;
@@ -309,7 +309,7 @@ TEST_F(MatmulPlans, CopiesOfOperands) {
     if (each.b_once) desc.b.strides = MatrixStrides{0, desc.columns, 1};
     if (each.shift != 0) desc.a.alignment_bytes = desc.b.alignment_bytes = desc.output.alignment_bytes = 0;
     desc.has_bias = true;
-    MatmulOptions options{.kernel = "lane", .inner_splits = each.parts, .copies = each.copies};
+    PlanOptions options{.kernel = "lane", .inner_splits = each.parts, .copies = each.copies};
     for (const bool in_pieces : {false, true}) {
       const auto plan = must(MatmulPlan::create(runtime().device(), desc, options));
       SCOPED_TRACE(plan.describe());
@@ -329,11 +329,12 @@ TEST_F(MatmulPlans, CopiesOfOperands) {
 }
 
 TEST_F(MatmulPlans, MistakesAreRefused) {
-  const auto refused = [](const MatmulDesc& desc, const MatmulOptions& options = {}) {
+  const auto refused = [](const MatmulDesc& desc, const PlanOptions& options = {}) {
     return message_of(MatmulPlan::create(runtime().device(), desc, options));
   };
   EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "fast"}), "'fast'"));
-  EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "lane", .tile = MatmulTile{0, 3, 4, 4}}), "rows 3"));
+  EXPECT_TRUE(
+      has(refused(sizes(4, 4, 4), {.kernel = "lane", .matmul_tile = MatmulTile{0, 3, 4, 4}}), "rows 3"));
   EXPECT_TRUE(has(refused(sizes(1 << 20, 4, 1 << 11)), "maxStorageBufferRange"));
   EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "tile", .copies = MatmulCopies{true, false}}),
                   "asks for copies"));

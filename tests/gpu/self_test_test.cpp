@@ -131,7 +131,7 @@ TEST_F(SelfTestTest, OfProductsTellsRightFromWrong) {
   for (const MatmulDesc& desc : all) {
     for (const char* const kernel : kKinds) {
       if (!takes(desc, kernel)) continue;
-      MatmulOptions options;
+      PlanOptions options;
       options.kernel = kernel;
       if (desc.inner == 4096) options.inner_splits = 2;
       const auto plan = must(MatmulPlan::create(runtime().device(), desc, options));
@@ -261,18 +261,17 @@ TEST_F(SelfTestTest, OfAttentionOnMatrixUnitsIsTested) {
 TEST_F(SelfTestTest, OfGradientsOnMatrixUnitsIsTested) {
   const BackwardDesc desc = gradients_of("h2 20x30 d16 f16");
   if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no gradients on matrix units";
-  expect_tested<BackwardOptions>("matrix", {"lane", "tile", "matrix2"},
-                                 [&](const Runtime& on, const BackwardOptions& options) {
-                                   return on.make_backward_plan(desc, options);
-                                 });
+  expect_tested<PlanOptions>(
+      "matrix", {"lane", "tile", "matrix2"},
+      [&](const Runtime& on, const PlanOptions& options) { return on.make_backward_plan(desc, options); });
 }
 
 TEST_F(SelfTestTest, OfProductsOnMatrixUnitsIsTested) {
   const MatmulDesc desc = product(20, 30, 40, DataType::kFloat16);
   if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no products on matrix units";
-  expect_tested<MatmulOptions>(
-      "matrix", {"lane", "tile"},
-      [&](const Runtime& on, const MatmulOptions& options) { return on.make_matmul_plan(desc, options); });
+  expect_tested<PlanOptions>("matrix", {"lane", "tile"}, [&](const Runtime& on, const PlanOptions& options) {
+    return on.make_matmul_plan(desc, options);
+  });
 }
 
 MultiHeadAttentionDesc small_layer() {
@@ -293,8 +292,8 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   of_gradients.matmul_kernel.clear();  // of sums of columns there are none on matrix units
   int products_on_matrices = 0;
   const auto set_products = [&](const Runtime& on) {
-    of_gradients.make_matmul = [&](const MatmulDesc& desc, const MatmulOptions& how) {
-      MatmulOptions own = how;
+    of_gradients.make_matmul = [&](const MatmulDesc& desc, const PlanOptions& how) {
+      PlanOptions own = how;
       if (takes(desc, "matrix")) {
         own.kernel = "matrix";
         ++products_on_matrices;
@@ -337,11 +336,11 @@ TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
     ++attentions;
     return AttentionPlan::create(device, desc, how);
   };
-  options.make_matmul = [&](const MatmulDesc& desc, const MatmulOptions& how) {
+  options.make_matmul = [&](const MatmulDesc& desc, const PlanOptions& how) {
     ++products;
     return MatmulPlan::create(device, desc, how);
   };
-  options.make_backward = [&](const BackwardDesc& desc, const BackwardOptions& how) -> Result<BackwardPlan> {
+  options.make_backward = [&](const BackwardDesc& desc, const PlanOptions& how) -> Result<BackwardPlan> {
     ++gradients;
     if (how.kernel == "lane") return BackwardPlan::create(device, desc, how);
     return Error{ErrorCode::kUnsupported, VK_SUCCESS, "of no use"};
@@ -379,11 +378,11 @@ TEST_F(SelfTestTest, LayersRefusePlansOfOtherProblemsAndDevices) {
       if (changes) desc.softcap = 5;
       return AttentionPlan::create(on, desc, how);
     };
-    products.make_matmul = [&on, changes](MatmulDesc desc, const MatmulOptions& how) {
+    products.make_matmul = [&on, changes](MatmulDesc desc, const PlanOptions& how) {
       if (changes) desc.has_bias = !desc.has_bias;
       return MatmulPlan::create(on, desc, how);
     };
-    gradients.make_backward = [&on, changes](BackwardDesc desc, const BackwardOptions& how) {
+    gradients.make_backward = [&on, changes](BackwardDesc desc, const PlanOptions& how) {
       if (changes) desc.has_grad_query = !desc.has_grad_query;
       return BackwardPlan::create(on, desc, how);
     };

@@ -92,7 +92,7 @@ TEST_P(Split, AsManyKeysAsTheLoopsOfADriverDo) {
     const auto problem = [&](std::int64_t keys) { return "1x" + std::to_string(keys) + words; };
     std::int64_t keys = 256;
     const auto is_taken = [&](std::int64_t number) {
-      detail::SelectionRequest one_part;
+      PlanOptions one_part;
       one_part.kernel = GetParam();
       one_part.kv_splits = 1;
       return detail::select_kernel(parsed(problem(number)).desc.resolved(), limited, one_part).ok();

@@ -52,8 +52,8 @@ TEST(BackwardDesc, GradientsAreStoredAsTheirTensors) {
 TEST(BackwardKernels, BlocksFollowTheDevice) {
   const auto tiles = [](const char* problem, const Capabilities& gpu) {
     const auto chosen = detail::select_backward_kernel(backward_of(problem).resolved(), gpu, {});
-    return chosen.ok() ? detail::message(chosen->kernel.name, " ", chosen->kernel.row_tile, " ",
-                                         chosen->kernel.key_tile)
+    return chosen.ok() ? detail::message(chosen->config.name, " ", chosen->config.row_tile, " ",
+                                         chosen->config.key_tile)
                        : chosen.error().message;
   };
   const Capabilities gpu = made_up_gpu();
@@ -81,15 +81,15 @@ TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
        {"h2 1000x1000 d128 dropout=0.1", "h8 128x2048 d64 dropout=0.1", "h4 256x2048 d192"}) {
     SCOPED_TRACE(problem);
     const BackwardDesc desc = backward_of(problem).resolved();
-    const auto kernel = must(detail::select_backward_kernel(desc, cpu, "lane"));
-    const auto iterations = [&](const Capabilities& device, const BackwardOptions& options) {
-      const auto layout = detail::lay_out_backward(desc, device, kernel.kernel, options);
+    const auto kernel = must(detail::select_backward_kernel(desc, cpu, {.kernel = "lane"}));
+    const auto iterations = [&](const Capabilities& device, const PlanOptions& options) {
+      const auto layout = detail::lay_out_backward(desc, device, kernel.config, options);
       return layout.ok() ? detail::iterations_over_chunk(desc.attention, layout->chunk_keys) : -1;
     };
     EXPECT_GE(iterations(cpu, {}), 65535);
     EXPECT_LT(iterations(limited, {}), 65535);
     EXPECT_GT(iterations(limited, {}), 65535 / 3) << "no shorter than needed";
-    BackwardOptions asked;
+    PlanOptions asked;
     asked.chunk_keys = 2048;
     EXPECT_GE(iterations(limited, asked), 65535) << "what is asked for stays, and is refused";
   }
@@ -118,8 +118,8 @@ TEST(BackwardLayouts, KeepsScoreGradientsBesideScaledOnes) {
     BackwardDesc desc = backward_of(std::string("8x8 d4 ") + words);
     desc.has_grad_mask = desc.attention.mask.type != MaskType::kNone;
     const Capabilities gpu = made_up_gpu();
-    const auto kernel = must(detail::select_backward_kernel(desc.resolved(), gpu, "tile"));
-    return must(detail::lay_out_backward(desc.resolved(), gpu, kernel.kernel, {})).keeps_score_gradients;
+    const auto kernel = must(detail::select_backward_kernel(desc.resolved(), gpu, {.kernel = "tile"}));
+    return must(detail::lay_out_backward(desc.resolved(), gpu, kernel.config, {})).keeps_score_gradients;
   };
   EXPECT_FALSE(keeps("scale=100"));
   EXPECT_FALSE(keeps("mask=f32:qk"));
@@ -130,9 +130,11 @@ TEST(BackwardLayouts, KeepsScoreGradientsBesideScaledOnes) {
 /// The kernel that is chosen, its block sizes and the reason against another; or why none is.
 std::string chosen_beside(std::string_view other, const BackwardDesc& desc, const Capabilities& device,
                           std::string_view wanted = {}, std::span<const KernelRefusal> refusals = {}) {
-  const auto selection = detail::select_backward_kernel(desc.resolved(), device, wanted, refusals);
+  const auto selection = detail::select_backward_kernel(
+      desc.resolved(), device,
+      {.kernel = std::string(wanted), .refusals = {refusals.begin(), refusals.end()}});
   if (!selection.ok()) return selection.error().message;
-  const detail::BackwardKernel& kernel = selection->kernel;
+  const detail::BackwardKernel& kernel = selection->config;
   std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
   for (const KernelSupport& support : selection->considered) {
     if (support.kernel == other && !support.reason.empty()) text += ": " + support.reason;
@@ -220,7 +222,7 @@ TEST(BackwardKernels, Matrix2ComesBeforeMatrix) {
 TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
   const BackwardDesc desc = backward_of("b2 hq4 hkv2 1000x3000 d64 f16").resolved();
   const auto kernel = must(detail::configure_matrix2_backward(desc, with_workgroup_scope()));
-  BackwardOptions asked;
+  PlanOptions asked;
   asked.chunk_keys = 128;
   const auto layout = must(detail::lay_out_backward(desc, made_up_gpu(), kernel, asked));
   EXPECT_EQ(layout.chunks, 1U);

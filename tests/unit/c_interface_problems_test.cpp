@@ -43,7 +43,7 @@ TEST(CInterface, DefaultsAreThoseOfCpp) {
   InitialProblems().each([]<class Desc>(const auto& given, const Desc& defaults, auto* convert, auto*) {
     EXPECT_TRUE(are_equal(must(convert(&given)), defaults)) << plan_key(defaults);
   });
-  const PlanOptions options = must(c::attention_options(must(c::plan_options(nullptr))));
+  const PlanOptions options = must(c::options_for(must(c::plan_options(nullptr)), "attention"));
   EXPECT_EQ(options.max_dispatch_ns, PlanOptions{}.max_dispatch_ns);
   EXPECT_EQ(options.kernel, "");
   EXPECT_FALSE(options.push_descriptors || options.deferred_compilation || options.strict_nonfinite);
@@ -116,27 +116,27 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   all.deferred_compilation = all.capture_statistics = 1;
   vkattn_plan_options given = all;
   given.chunk_keys = 64;
-  const BackwardOptions backward = must(c::backward_options(given));
+  const PlanOptions backward = must(c::options_for(given, "a plan"));
   EXPECT_EQ(backward.kernel, "tile");
   EXPECT_EQ(backward.chunk_keys, 64U);
   EXPECT_EQ(backward.max_dispatch_ns, 7U);
   EXPECT_TRUE(backward.deferred_compilation && backward.capture_statistics);
   EXPECT_FALSE(backward.push_descriptors);
   given.push_descriptors = 1;
-  EXPECT_TRUE(c::backward_options(given)->push_descriptors);
+  EXPECT_TRUE(c::options_for(given, "a plan")->push_descriptors);
 
   const vkattn_tile_sizes tile{1, 2, 3, 4, 5, 0};
   given = all;
   given.inner_splits = 9;
   given.tile = &tile;
-  const MatmulOptions product = must(c::matmul_options(given));
+  const PlanOptions product = must(c::matmul_options(given, "a product"));
   EXPECT_EQ(product.kernel, "tile");
   EXPECT_EQ(product.inner_splits, 9U);
-  EXPECT_TRUE(product.tile == (MatmulTile{1, 4, 3, 5, 2}));
+  EXPECT_TRUE(product.matmul_tile == (MatmulTile{1, 4, 3, 5, 2}));
   EXPECT_EQ(product.max_dispatch_ns, 7U);
   EXPECT_TRUE(product.deferred_compilation && product.capture_statistics);
   given.push_descriptors = 1;
-  EXPECT_TRUE(c::matmul_options(given)->push_descriptors);
+  EXPECT_TRUE(c::matmul_options(given, "a product")->push_descriptors);
 
   given = all;
   given.matmul_kernel = "lane";
@@ -150,7 +150,7 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   given.strict_nonfinite = 1;
   given.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16;
   given.tile = &tile;
-  const MultiHeadAttentionOptions layer = must(c::layer_options(given));
+  const MultiHeadAttentionOptions layer = must(c::layer_options(given, "a layer"));
   EXPECT_EQ(layer.attention.kernel, "tile");
   EXPECT_EQ(layer.attention.kv_splits, 8U);
   EXPECT_EQ(layer.attention.arithmetic_type, DataType::kFloat16);

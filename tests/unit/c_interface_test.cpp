@@ -15,14 +15,18 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "attention/tensor_table.hpp"
+#include "backward/backward_program.hpp"
 #include "backward/gradient_table.hpp"
 #include "c/convert.hpp"
 #include "c/handles.hpp"
 #include "c/tensors.hpp"
 #include "cache/append_tensors.hpp"
+#include "forward/forward_program.hpp"
+#include "matmul/matmul_program.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "merge/merge_program.hpp"
 #include "support/initial.hpp"
@@ -268,10 +272,26 @@ struct KindOfPlan {
   char letter;
   Error (*error)(const vkattn_plan_options& options);  ///< without a message: it takes them
 };
-template <auto kConvert>
-Error error_of_options(const vkattn_plan_options& options) {
-  const auto made = kConvert(options);
-  return made ? Error{} : made.error();
+Error error_of(const Result<void>& outcome) {
+  return outcome ? Error{} : outcome.error();
+}
+/// As the C interface and then the operation look at them.
+template <class Plan>
+Error error_of_options(const vkattn_plan_options& given) {
+  const auto options = std::is_same_v<Plan, MatmulPlan> ? c::matmul_options(given, c::Kind<Plan>::kName)
+                                                        : c::options_for(given, c::Kind<Plan>::kName);
+  if (!options) return options.error();
+  using Desc = typename Plan::Desc;
+  constexpr detail::OptionSet kUsed = std::is_same_v<Desc, AttentionDesc>  ? detail::kAttentionOptions
+                                      : std::is_same_v<Desc, BackwardDesc> ? detail::kBackwardOptions
+                                      : std::is_same_v<Desc, MatmulDesc>   ? detail::kMatmulOptions
+                                                                           : detail::OptionSet();
+  return error_of(detail::check_used(*options, kUsed, c::Kind<Plan>::kName));
+}
+Error error_of_layer_options(const vkattn_plan_options& given) {
+  const auto options = c::layer_options(given, "a layer");
+  if (!options) return options.error();
+  return error_of(detail::check_used(options->attention, detail::kAttentionOptions, "a layer"));
 }
 
 // Each option with the kinds of plan that use it; what the others would pass over is an error.
@@ -279,12 +299,12 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
   static const vkattn_tile_sizes tile{64, 0, 4, 4, 16, 0};
   static const vkattn_kernel_refusal refusal{"tile", "it is not wanted"};
   using O = vkattn_plan_options;
-  const std::array<KindOfPlan, 6> kinds{{{'a', error_of_options<c::attention_options>},
-                                         {'c', error_of_options<c::append_options>},
-                                         {'m', error_of_options<c::merge_options>},
-                                         {'g', error_of_options<c::backward_options>},
-                                         {'p', error_of_options<c::matmul_options>},
-                                         {'l', error_of_options<c::layer_options>}}};
+  const std::array<KindOfPlan, 6> kinds{{{'a', error_of_options<AttentionPlan>},
+                                         {'c', error_of_options<AppendPlan>},
+                                         {'m', error_of_options<MergePlan>},
+                                         {'g', error_of_options<BackwardPlan>},
+                                         {'p', error_of_options<MatmulPlan>},
+                                         {'l', error_of_layer_options}}};
   struct Row {
     const char* name;
     const char* users;
@@ -298,8 +318,8 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
            Row{"arithmetic_type", "al", [](O& o) { o.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16; }},
            Row{"push_descriptors", "acmgp", [](O& o) { o.push_descriptors = 1; }},
            Row{"deferred_compilation", "acmgpl", [](O& o) { o.deferred_compilation = 1; }},
-           Row{"refusal_count", "agpl", [](O& o) { o.refusals = &refusal, o.refusal_count = 1; }},
-           Row{"capture_statistics", "agpl", [](O& o) { o.capture_statistics = 1; }},
+           Row{"refusals", "agpl", [](O& o) { o.refusals = &refusal, o.refusal_count = 1; }},
+           Row{"capture_statistics", "acmgpl", [](O& o) { o.capture_statistics = 1; }},
            Row{"tile", "apl", [](O& o) { o.tile = &tile; }},
            Row{"matmul_kernel", "l", [](O& o) { o.matmul_kernel = "tile"; }},
            Row{"backward_kernel", "l", [](O& o) { o.backward_kernel = "tile"; }},
@@ -318,14 +338,14 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
       EXPECT_EQ(error.message.empty(), is_used) << row.name << " of " << kind.letter;
       if (is_used) continue;
       EXPECT_TRUE(names(error, ErrorCode::kInvalidArgument,
-                        {std::string("vkattn_plan_options::") + row.name + " is set"}));
+                        {std::string(row.name) + " is set, but is not used by "}));
     }
   }
   vkattn_tile_sizes wrong = tile;
   wrong.dims = 8;
   O options = initial(vkattn_plan_options_init);
   options.tile = &wrong;
-  EXPECT_EQ(c::matmul_options(options).error().message,
+  EXPECT_EQ(c::matmul_options(options, c::Kind<MatmulPlan>::kName).error().message,
             "vkattn_tile_sizes::dims is 8, but is not used by a matrix multiplication: leave it 0");
 }
 

@@ -46,10 +46,10 @@ TEST(Float16Arithmetic, KernelsAreListedForIt) {
 TEST(Float16Arithmetic, IsRefusedByName) {
   const Capabilities gpu = float16_gpu();
   const auto refusal = [&](const Capabilities& device, const char* problem, const char* kernel) {
-    SelectionRequest request;
-    request.kernel = kernel;
-    request.arithmetic_type = DataType::kFloat16;
-    return message_of(select_kernel(desc_of(problem).resolved(), device, request));
+    PlanOptions options;
+    options.kernel = kernel;
+    options.arithmetic_type = DataType::kFloat16;
+    return message_of(select_kernel(desc_of(problem).resolved(), device, options));
   };
   EXPECT_EQ(refusal(gpu, "64x64 d64 f16", ""), "");
   EXPECT_EQ(refusal(gpu, "64x64 d64 f16 output=f32 mask=bytes", "tile"), "");
@@ -93,10 +93,10 @@ TEST(Float16Arithmetic, HasBlockSizesOfItsOwnOnIntel) {
   Capabilities device = float16_gpu();
   device.vendor_id = kVendorIntel;
   set_subgroup_sizes(device, 8, 32);
-  SelectionRequest request;
-  request.kernel = "tile";
-  request.arithmetic_type = DataType::kFloat16;
-  const auto selection = must(select_kernel(desc_of("h8 1024x1024 d64 f16"), device, request));
+  PlanOptions options;
+  options.kernel = "tile";
+  options.arithmetic_type = DataType::kFloat16;
+  const auto selection = must(select_kernel(desc_of("h8 1024x1024 d64 f16"), device, options));
   EXPECT_EQ(selection.config.tile, (TileSizes{256, 0, 16, 1, 4, 32}));
 }
 

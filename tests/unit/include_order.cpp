@@ -2,6 +2,7 @@
 // (Ours after those of window systems: macros_test.cpp.) Compiled by itself, without anything included
 // before.
 #include <vkattn/vkattn.h>
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/device_features.hpp>
@@ -11,7 +12,6 @@
 #include <vkattn/merge.hpp>
 #include <vkattn/multi_head_attention.hpp>
 #include <vkattn/pipeline_cache.hpp>
-#include <vkattn/plan.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/safetensors.hpp>
 #include <vkattn/score_function.hpp>

@@ -1,7 +1,7 @@
 // How keys are split over workgroups, from made-up capabilities.
 #include "kernels/split.hpp"
 
-#include <vkattn/plan.hpp>
+#include <vkattn/attention_plan.hpp>
 
 #include <gtest/gtest.h>
 
@@ -121,12 +121,12 @@ TEST(KvSplit, PartsKeepWithinALoopLimit) {
   });
   const auto layout = [](const char* problem, const Capabilities& device, std::uint32_t kv_splits) {
     const AttentionDesc desc = parsed(problem).desc.resolved();
-    SelectionRequest request;
-    request.kernel = "lane";
-    request.kv_splits = kv_splits;
-    auto chosen = select_kernel(desc, device, request);
+    PlanOptions options;
+    options.kernel = "lane";
+    options.kv_splits = kv_splits;
+    auto chosen = select_kernel(desc, device, options);
     if (!chosen.ok()) return Result<ForwardLayout>(chosen.error());
-    return lay_out({desc, device, chosen->config, kv_splits});
+    return lay_out({desc, device, chosen->config, options});
   };
   for (const char* problem :
        {"h1 512x32768 d128", "h64 64x131072 d128 f16", "h64 64x131072 d64 window=90000,0",

@@ -45,7 +45,7 @@ void expect_limited(const WordsOn& words_on, std::string_view problem) {
 }
 
 std::string message_of_product(const Capabilities& device, std::int64_t inner, std::string_view kernel) {
-  MatmulOptions options;
+  PlanOptions options;
   options.kernel = kernel;
   const MatmulDesc resolved = product_of(8, 8, inner).resolved();
   const auto chosen = must(detail::select_matmul_kernel(resolved, device, options));
@@ -65,9 +65,9 @@ TEST(LoopLimit, OfProducts) {
 
 std::string message_of_gradients(const Capabilities& device, const BackwardDesc& given) {
   const BackwardDesc desc = given.resolved();
-  const auto chosen = must(detail::select_backward_kernel(desc, device, "lane"));
-  const auto layout = must(detail::lay_out_backward(desc, device, chosen.kernel, {}));
-  return message_of(detail::backward_program(desc, device, chosen.kernel, layout, {}));
+  const auto chosen = must(detail::select_backward_kernel(desc, device, {.kernel = "lane"}));
+  const auto layout = must(detail::lay_out_backward(desc, device, chosen.config, {}));
+  return message_of(detail::backward_program(desc, device, chosen.config, layout, {}));
 }
 
 TEST(LoopLimit, OfGradients) {

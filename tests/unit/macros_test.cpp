@@ -62,6 +62,7 @@
 
 #include <vkattn/vkattn.h>
 #include <vkattn/attention.hpp>
+#include <vkattn/attention_plan.hpp>
 #include <vkattn/attention_tensors.hpp>
 #include <vkattn/bindings.hpp>
 #include <vkattn/buffer_range.hpp>
@@ -78,7 +79,6 @@
 #include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/pipeline_cache.hpp>
-#include <vkattn/plan.hpp>
 #include <vkattn/recording.hpp>
 #include <vkattn/result.hpp>
 #include <vkattn/runtime.hpp>

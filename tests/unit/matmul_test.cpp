@@ -33,7 +33,7 @@ Capabilities cpu() {
 }
 
 /// Why a product is not planned; empty where it is.
-std::string refusal_of(const MatmulDesc& desc, const Capabilities& device, const MatmulOptions& options) {
+std::string refusal_of(const MatmulDesc& desc, const Capabilities& device, const PlanOptions& options) {
   return message_of(detail::select_matmul_kernel(desc.resolved(), device, options));
 }
 
@@ -112,18 +112,18 @@ TEST(Matmul, TileTakesTheBlockThatFits) {
   EXPECT_EQ(chosen(product_of(8, 512, 512)).tile, (MatmulTile{64, 2, 4, 16}));
   gpu.max_workgroup_invocations = 128;
   EXPECT_EQ(chosen(product_of(512, 512, 512)).tile, (MatmulTile{64, 4, 4, 16}));
-  MatmulOptions options;
+  PlanOptions options;
   options.kernel = "tile";
-  options.tile = MatmulTile{64, 8, 8, 64};
+  options.matmul_tile = MatmulTile{64, 8, 8, 64};
   EXPECT_TRUE(has(refusal_of(product_of(512, 512, 512), gpu, options), "threads 64, rows 8"));
-  options.tile = MatmulTile{64, 8, 8, 32};
+  options.matmul_tile = MatmulTile{64, 8, 8, 32};
   gpu.max_shared_memory_bytes = 16384;
   EXPECT_TRUE(has(refusal_of(product_of(512, 512, 512), gpu, options), "17408 bytes of shared memory"));
 }
 
 TEST(Matmul, MatrixUnitsTakeOneTypeOf16Bits) {
   const Capabilities gpu = matrix_gpu();
-  MatmulOptions options;
+  PlanOptions options;
   options.kernel = "matrix";
   MatmulDesc desc = product_of(512, 512, 512);
   EXPECT_TRUE(has(refusal_of(desc, gpu, options), "a is f32 and b f32"));
@@ -198,7 +198,7 @@ TEST(Matmul, MatrixBlocksOfIntel) {
 /// One row gives invocations columns in place of rows.
 TEST(Matmul, FewRowsAreExchangedWithColumns) {
   const auto lane = [](const MatmulDesc& desc) {
-    MatmulOptions options;
+    PlanOptions options;
     options.kernel = "lane";
     return detail::select_matmul_kernel(desc.resolved(), cpu(), options).value().config.view;
   };

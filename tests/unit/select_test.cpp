@@ -1,7 +1,7 @@
 // What is chosen for a problem, from made-up capabilities: the kernel and its block sizes. Splits over the
 // keys are in kv_split_test.cpp, limits that are refused and the smallest device in
 // tests/gpu/limits_test.cpp.
-#include <vkattn/plan.hpp>
+#include <vkattn/attention_plan.hpp>
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@
 #include "attention/tensor_table.hpp"
 #include "backward/backward_kernel.hpp"
 #include "common/message.hpp"
-#include "kernels/next_kernel.hpp"
 #include "kernels/select.hpp"
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "matmul/matmul_kernel.hpp"
+#include "operation/next_kernel.hpp"
 #include "shared/attention_constants.h"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
@@ -92,10 +92,10 @@ Capabilities device_that_ends_loops() {
 /// The reason against a kernel where the keys are cut into so many parts.
 std::string reason_in_parts(const char* kernel, const char* problem, const Capabilities& capabilities,
                             std::uint32_t kv_splits) {
-  SelectionRequest request;
-  request.kernel = kernel;
-  request.kv_splits = kv_splits;
-  return message_of(select_kernel(desc_of(problem).resolved(), capabilities, request));
+  PlanOptions options;
+  options.kernel = kernel;
+  options.kv_splits = kv_splits;
+  return message_of(select_kernel(desc_of(problem).resolved(), capabilities, options));
 }
 
 /// Problems of usual sizes run in one part, those whose loops might be cut short are refused.
@@ -181,11 +181,10 @@ TEST(Select, ARefusalOfAKernelThatThereIsNotIsAnError) {
   const MatmulDesc product = product_of(8, 8, 8);
   const BackwardDesc gradients = backward_of("16x16 d64");
   const auto errors = [&](const std::vector<KernelRefusal>& refusals) {
-    MatmulOptions options;
+    PlanOptions options;
     options.refusals = refusals;
-    const SelectionRequest request{{}, nullptr, refusals};
-    return std::vector{message_of(select_kernel(desc_of("16x16 d64").resolved(), gpu, request)),
-                       message_of(select_backward_kernel(gradients.resolved(), gpu, {}, refusals)),
+    return std::vector{message_of(select_kernel(desc_of("16x16 d64").resolved(), gpu, options)),
+                       message_of(select_backward_kernel(gradients.resolved(), gpu, options)),
                        message_of(select_matmul_kernel(product.resolved(), gpu, options))};
   };
   for (const std::string& error : errors({{"matrix2", "is wrong"}, {"decode", "is slow"}})) {
@@ -392,7 +391,7 @@ TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
       const auto selection = must(select_kernel(desc, device, {}));
       const auto candidates = tuning_candidates(desc, device);
       ASSERT_GT(candidates.size(), 3U);
-      EXPECT_EQ(candidates.front().kernel, selection.kernel.name);
+      EXPECT_EQ(candidates.front().kernel, selection.config.name);
       EXPECT_EQ(candidates.front().tile, selection.config.tile);
     }
   }
@@ -404,8 +403,8 @@ TEST(TileTable, SenselessBlockSizesAreRefused) {
     for (const TileSizes& tile : {TileSizes{}, TileSizes{8, 0, 0, 1, 24, 0}, TileSizes{0, 0, 0, 0, 0, 0},
                                   TileSizes{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileSizes{100, 3, 7, 5, 11, 13},
                                   TileSizes{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
-      EXPECT_TRUE(
-          has(message_of(select_kernel(desc_of("4x64 d64"), gpu, {kernel, &tile, {}})), "block sizes"))
+      EXPECT_TRUE(has(message_of(select_kernel(desc_of("4x64 d64"), gpu, {.kernel = kernel, .tile = tile})),
+                      "block sizes"))
           << kernel << ": " << to_string(tile);
     }
   }

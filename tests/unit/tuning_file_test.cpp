@@ -137,9 +137,9 @@ TEST(Tuning, TheDefaultOfProductsIsMeasuredFirstAndOnce) {
       const auto candidates = tuning_candidates(desc, capabilities);
       ASSERT_GT(candidates.size(), 1U) << problem;
       const auto by_default = select_matmul_kernel(desc.resolved(), capabilities, {});
-      MatmulOptions first;
+      PlanOptions first;
       first.kernel = candidates.front().kernel;
-      first.tile = candidates.front().tile;
+      first.matmul_tile = candidates.front().tile;
       const auto selection = select_matmul_kernel(desc.resolved(), capabilities, first);
       ASSERT_TRUE(by_default && selection) << problem;
       EXPECT_EQ(selection->config.name, by_default->config.name) << problem;

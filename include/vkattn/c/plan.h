@@ -79,8 +79,8 @@ typedef struct vkattn_plan_options {
   /** of plans with kernels: those to pass by; of a layer in its attention */
   const vkattn_kernel_refusal* refusals;
   uint32_t refusal_count;                /**< how many there are */
-  /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics, which appends and merges do not
-      have; needs VK_KHR_pipeline_executable_properties. Of a layer those of its attention */
+  /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics; needs
+      VK_KHR_pipeline_executable_properties. Of a layer those of its attention */
   uint32_t capture_statistics;
   /** of attention, products and layers: these block sizes, or fail; needs `kernel`. Null: the best known */
   const vkattn_tile_sizes* tile;
@@ -211,8 +211,7 @@ typedef struct vkattn_pipeline {
   uint32_t workgroup_size; /**< invocations */
   uint32_t reserved; /**< 0 */
 } vkattn_pipeline;
-/** Tells the pipelines of a plan of attention, gradients or a product in the order of their dispatches, of a layer those
-    of its attention. Writes at most *count of them to `pipelines` (which may be null) and sets *count to how many there
+/** Tells the pipelines of a plan of an operation in the order of their dispatches, of a layer those of its attention. Writes at most *count of them to `pipelines` (which may be null) and sets *count to how many there
     are. */
 VKATTN_API vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines,
                                                    uint32_t* count, vkattn_error* error);
@@ -225,8 +224,8 @@ typedef struct vkattn_statistic {
   uint32_t subgroup_size; /**< invocations, of the pipeline */
   uint32_t reserved; /**< 0 */
 } vkattn_statistic;
-/** Tells the driver's statistics of a plan of attention, gradients or a product that was made with capture_statistics
-    and is compiled; of a layer those of its attention. Writes at most *count of them to
+/** Tells the driver's statistics of a plan of an operation that was made with capture_statistics and is compiled; of a
+    layer those of its attention. Writes at most *count of them to
     `statistics` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
                                                     uint32_t* count, vkattn_error* error);

@@ -1,9 +1,8 @@
 // What a plan does where its kernel does not work out.
 #pragma once
 
-#include <vkattn/kernels.hpp>
+#include <vkattn/plan.hpp>
 #include <vkattn/result.hpp>
-#include <vkattn/tuning.hpp>
 
 #include <optional>
 #include <string>
@@ -29,10 +28,10 @@ inline void log_refused_kernel(const Log& log, std::string_view kernel, const Er
 /// A plan of the first kernel that works out: `make(options, kernel)` makes one by the options and says which
 /// kernel it took. Errors for which `is_of_kernel(error)` is not true are those of every kernel. One that was
 /// asked for by name has none after it.
-template <class Options, class Make, class IsOfKernel>
-[[nodiscard]] auto with_next_kernels(const Log& log, const Options& options, Make&& make,
+template <class Make, class IsOfKernel>
+[[nodiscard]] auto with_next_kernels(const Log& log, const PlanOptions& options, Make&& make,
                                      IsOfKernel&& is_of_kernel) {
-  Options attempt = options;
+  PlanOptions attempt = options;
   for (;;) {
     std::string_view kernel;
     auto made = make(attempt, kernel);
@@ -45,24 +44,23 @@ template <class Options, class Make, class IsOfKernel>
 }
 
 /// Options with what a tuning file has for a problem.
-template <class Options>
 struct TunedOptions {
-  Options options;
+  PlanOptions options;
   std::string what;  ///< for describe()
 };
 
 /// Looks for what was measured: `find(tuning)` is what `tuning` has for the problem, or null, and
 /// `apply(tuned, options)` puts it into options, or says why it cannot be used. `note` becomes a line for
 /// describe().
-template <class Options, class Find, class Apply>
-[[nodiscard]] std::optional<TunedOptions<Options>> tuned_options(const Options& options, std::string& note,
-                                                                 Find&& find, Apply&& apply) {
+template <class Find, class Apply>
+[[nodiscard]] std::optional<TunedOptions> tuned_options(const PlanOptions& options, std::string& note,
+                                                        Find&& find, Apply&& apply) {
   if (!options.tuning) return std::nullopt;
   const Tuning& tuning = *options.tuning;
   if (!tuning.warning.empty()) note = message("tuning: ", tuning.warning);
   const auto* const tuned = find(tuning);
   if (tuned == nullptr) return std::nullopt;
-  TunedOptions<Options> found{options, {}};
+  TunedOptions found{options, {}};
   const Result<std::string> name = apply(*tuned, found.options);
   const bool is_other = !options.kernel.empty() && options.kernel != found.options.kernel;
   if (is_other) return std::nullopt;
@@ -76,10 +74,10 @@ template <class Options, class Find, class Apply>
 }
 
 /// A plan by what was measured, where that works out, else of the first kernel that does.
-template <class Options, class Make, class IsOfKernel>
-[[nodiscard]] auto with_tuned_kernel(const Log& log, const Options& options,
-                                     const std::optional<TunedOptions<Options>>& tuned, std::string& note,
-                                     Make&& make, IsOfKernel&& is_of_kernel) {
+template <class Make, class IsOfKernel>
+[[nodiscard]] auto with_tuned_kernel(const Log& log, const PlanOptions& options,
+                                     const std::optional<TunedOptions>& tuned, std::string& note, Make&& make,
+                                     IsOfKernel&& is_of_kernel) {
   if (tuned) {
     std::string_view kernel;
     auto made = make(tuned->options, kernel);

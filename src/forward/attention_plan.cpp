@@ -1,0 +1,222 @@
+// Attention as an operation.
+#include <vkattn/attention_plan.hpp>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "attention/tensor_table.hpp"
+#include "common/message.hpp"
+#include "forward/attention_program.hpp"
+#include "forward/forward_program.hpp"
+#include "forward/layout.hpp"
+#include "forward/params.hpp"
+#include "kernels/select.hpp"
+#include "kernels/tile_table.hpp"
+#include "operation/plan_of.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+/// The block mask's number among the program's tensors, behind those of the table and of a score function.
+constexpr std::size_t kBlockMask = kTensorCount + kMaxScoreBuffers;
+static_assert(kBlockMask + 1 <= kMostTensors);
+
+class AttentionOperation final : public OperationOf<AttentionOperation, AttentionDesc, AttentionTensors> {
+ public:
+  using OperationOf::OperationOf;
+
+  [[nodiscard]] const KernelConfig& config() const { return selection_.config; }
+  [[nodiscard]] const ForwardLayout& layout() const { return layout_; }
+
+  [[nodiscard]] std::string_view name() const override { return "attention"; }
+  [[nodiscard]] OptionSet used_options() const override { return kAttentionOptions; }
+  [[nodiscard]] Result<void> check(const PlanOptions& options,
+                                   const Capabilities& /*capabilities*/) const override;
+  [[nodiscard]] std::optional<TunedOptions> tuned(const PlanOptions& given,
+                                                  const Capabilities& /*capabilities*/,
+                                                  std::string& note) const override;
+  [[nodiscard]] Result<ProgramDesc> build(const PlanOptions& options, const Capabilities& capabilities,
+                                          std::string_view& kernel) override;
+  /// What a kernel accepts may still not fit the device, as where it cannot cut the keys of one head, a score
+  /// function may not compile in it, and a driver may not compile it.
+  [[nodiscard]] bool is_of_kernel(const Error& error) const override {
+    return error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
+  }
+
+  [[nodiscard]] ChosenKernel chosen() const override {
+    return {config().name, config().summary, {}, selection_.considered, config().uses_matrix_units};
+  }
+  [[nodiscard]] std::string configuration() const override {
+    const AttentionDesc& d = desc();
+    return message(config().name, ", ", vkattn::name(d.query.type), " ", vkattn::name(d.key.type), " ",
+                   vkattn::name(d.value.type), " ", vkattn::name(d.output.type), ", d", d.head_dim, " dv",
+                   d.value_dim);
+  }
+  [[nodiscard]] std::span<const ProgramPass> kernel_passes(std::span<const ProgramPass> all) const override {
+    return all.empty() ? all : all.subspan(kernel_pass_, 1);
+  }
+  [[nodiscard]] std::string_view way_to_shorten() const override { return "cut the keys with kv_splits"; }
+  [[nodiscard]] std::string form_on(const PlanOptions& options,
+                                    const Capabilities& capabilities) const override {
+    if (desc().is_empty()) return {};
+    const auto selection = select_kernel(desc(), capabilities, options);
+    if (!selection) return {};
+    return message(selection->config.name, " (", selection->config.shader, ")");
+  }
+  [[nodiscard]] std::string problem_lines() const override;
+  [[nodiscard]] std::string kernel_lines() const override;
+  [[nodiscard]] std::string program_lines(const ProgramDesc& program) const override;
+
+  [[nodiscard]] Result<void> add_tensors(const AttentionTensors& tensors, OperationCall& call) const override;
+  [[nodiscard]] std::size_t tensor_index(BufferRange AttentionTensors::*tensor) const override {
+    return tensor == &AttentionTensors::block_mask ? kBlockMask : detail::tensor_index(tensor);
+  }
+
+ private:
+  Selection selection_;
+  ForwardLayout layout_;  ///< no windows where nothing is to be computed
+  std::uint32_t kernel_pass_ = 0;
+};
+
+Result<void> AttentionOperation::check(const PlanOptions& options,
+                                       const Capabilities& /*capabilities*/) const {
+  if (options.tile && options.kernel.empty()) {
+    return invalid("PlanOptions::tile needs PlanOptions::kernel, whose block sizes they are");
+  }
+  if (options.arithmetic_type != DataType::kFloat32 && options.arithmetic_type != DataType::kFloat16) {
+    return invalid("PlanOptions::arithmetic_type is ", vkattn::name(options.arithmetic_type),
+                   "; it can be float32 or float16");
+  }
+  return {};
+}
+
+std::optional<TunedOptions> AttentionOperation::tuned(const PlanOptions& given,
+                                                      const Capabilities& /*capabilities*/,
+                                                      std::string& note) const {
+  if (given.tile) return std::nullopt;
+  return tuned_options(
+      given, note, [&](const Tuning& tuning) { return tuning.nearest(desc(), given.arithmetic_type); },
+      [&](const TunedProblem& measured, PlanOptions& options) -> Result<std::string> {
+        options.kernel = measured.best.kernel;
+        options.tile = measured.best.tile;
+        // What a window leaves of the keys decides how often to split them.
+        const bool same_window = measured.desc.window == desc().window;
+        if (options.kv_splits == 0 && same_window) options.kv_splits = measured.kv_splits;
+        // Of a file made by hand nothing is used that no test has seen.
+        const std::vector<TileSizes> known = all_tiles(measured.best.kernel, given.arithmetic_type);
+        if (std::find(known.begin(), known.end(), measured.best.tile) == known.end()) {
+          return Error{
+              ErrorCode::kUnsupported, VK_SUCCESS,
+              message("the block sizes ", to_string(measured.best.tile), " are not in the tile table")};
+        }
+        return message(measured.best.kernel, " (", to_string(measured.best.tile), ")");
+      });
+}
+
+Result<ProgramDesc> AttentionOperation::build(const PlanOptions& options, const Capabilities& capabilities,
+                                              std::string_view& kernel) {
+  auto selection = select_kernel(desc(), capabilities, options);
+  if (!selection) return selection.error();
+  selection_ = *std::move(selection);
+  kernel = config().name;
+  layout_ = {};
+  if (desc().is_empty()) return ProgramDesc();
+  const LayoutRequest request{desc(), capabilities, config(), options};
+  auto layout = lay_out(request);
+  if (!layout) return layout.error();
+  layout_ = *std::move(layout);
+  return forward_program(request, layout_, kernel_pass_);
+}
+
+std::string AttentionOperation::problem_lines() const {
+  const AttentionDesc& d = desc();
+  return message("attention: batch ", d.batch, ", query_heads ", d.query_heads, ", kv_heads ", d.kv_heads,
+                 ", query_length ", d.query_length, ", kv_length ", d.kv_length, ", head_dim ", d.head_dim,
+                 ", value_dim ", d.value_dim, d.causal ? ", causal" : "", "\n");
+}
+
+std::string AttentionOperation::kernel_lines() const {
+  const auto& function = desc().score_function;
+  if (!function) return {};
+  return message("score function: ", function->name(), function->hides_keys() ? ", hides keys" : "", "\n");
+}
+
+std::string AttentionOperation::program_lines(const ProgramDesc& program) const {
+  std::string text = message("dispatches: ", program.steps.size(), " over ", layout_.windows.size(),
+                             layout_.windows.size() == 1 ? " window" : " windows",
+                             " of the tensors; workspace: ", layout_.workspace_bytes, " bytes\n");
+  if (layout_.splits_keys()) {
+    text += message("split over keys: ", layout_.split.splits, " parts of ", layout_.split.keys,
+                    ", merged by the combine pass\n");
+  } else if (layout_.sums_in_workspace) {
+    text += "sums: kept as float32 in the workspace\n";
+  }
+  return text;
+}
+
+Result<void> AttentionOperation::add_tensors(const AttentionTensors& tensors, OperationCall& call) const {
+  call.add(tensor_table(), tensors);
+  for (const BufferRange& range : tensors.score_buffers) call.add(range);
+  call.add(tensors.block_mask);
+  call.words = dropout_words(tensors);
+  if (layout_.block_mask_bytes == 0 || !tensors.block_mask_complete) return {};
+  if (tensors.block_mask.buffer == VK_NULL_HANDLE) {
+    return invalid("the block mask is said to be complete but its buffer is null");
+  }
+  // It is not computed then, which is all that comes before the kernel.
+  call.first_pass = kernel_pass_;
+  return {};
+}
+
+const AttentionOperation& attention_of(const PlanState& plan) {
+  return static_cast<const AttentionOperation&>(*plan.operation);
+}
+
+}  // namespace
+
+template <>
+struct OperationFor<AttentionDesc> {
+  using Type = AttentionOperation;
+};
+
+}  // namespace detail
+
+template class PlanOf<AttentionPlan, AttentionDesc, AttentionTensors>;
+
+const TileSizes& AttentionPlan::tile() const {
+  return detail::attention_of(state()).config().tile;
+}
+
+std::uint32_t AttentionPlan::shared_memory_bytes() const {
+  return detail::attention_of(state()).config().shared_bytes;
+}
+
+DataType AttentionPlan::probability_type() const {
+  return detail::attention_of(state()).config().probability_type;
+}
+
+DataType AttentionPlan::arithmetic_type() const {
+  return detail::attention_of(state()).config().arithmetic_type;
+}
+
+VkDeviceSize AttentionPlan::block_mask_bytes() const {
+  return detail::attention_of(state()).layout().block_mask_bytes;
+}
+
+std::optional<BlockMaskLayout> AttentionPlan::block_mask_layout() const {
+  const detail::AttentionOperation& operation = detail::attention_of(state());
+  const detail::ForwardLayout& layout = operation.layout();
+  if (layout.block_mask_bytes == 0 || layout.windows.size() != 1) return std::nullopt;
+  const detail::FeatureParams params =
+      detail::window_feature_params(operation.desc(), layout.windows.front());
+  const detail::KernelConfig& config = operation.config();
+  return BlockMaskLayout{config.rows_per_workgroup, config.block_mask_keys, params.block_batch_stride,
+                         params.block_head_stride, params.block_row_stride};
+}
+
+}  // namespace vkattn

@@ -1,0 +1,139 @@
+// What plans of every operation have in common: how they are made, asked and recorded.
+#include <vkattn/plan.hpp>
+
+#include <utility>
+
+#include "common/message.hpp"
+#include "kernels/select.hpp"
+#include "operation/plan_state.hpp"
+#include "vulkan/missed_form.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+/// With the first kernel that is not refused.
+Result<std::shared_ptr<const Program>> make_program(const Shared<const DeviceState>& device,
+                                                    Operation& operation, const PlanOptions& options,
+                                                    std::string_view& kernel) {
+  auto desc = operation.build(options, device->capabilities, kernel);
+  if (!desc) return desc.error();
+  return Program::create(device, *std::move(desc),
+                         {options.pipeline_cache, options.push_descriptors, options.capture_statistics,
+                          options.deferred_compilation});
+}
+
+}  // namespace
+
+Result<Shared<const PlanState>> make_plan(const Device& device, std::unique_ptr<Operation> operation,
+                                          const PlanOptions& options) {
+  const Capabilities& capabilities = device.capabilities();
+  const OptionSet used = operation->used_options();
+  if (Result<void> s = check_used(options, used, operation->name()); !s) return s.error();
+  // Here already, so that no kernel is refused for it.
+  if (Result<void> s = check_statistics(options.capture_statistics, capabilities); !s) return s.error();
+  if (Result<void> s = operation->check(options, capabilities); !s) return s.error();
+  std::string note;
+  const auto tuned = operation->tuned(options, capabilities, note);
+  Shared<const DeviceState> state = device.share();
+  auto program = with_tuned_kernel(
+      state->log, options, tuned, note,
+      [&](const PlanOptions& attempt, std::string_view& kernel) {
+        return make_program(state, *operation, attempt, kernel);
+      },
+      [&](const Error& error) { return operation->is_of_kernel(error); });
+  if (!program) return program.error();
+  auto plan = Shared<const PlanState>::make(
+      PlanState{std::move(state), options, std::move(operation), *std::move(program), std::move(note)});
+  log_plan(*plan);
+  return plan;
+}
+
+std::string PlanState::missed_form() const {
+  if (!options.kernel.empty()) return {};
+  return detail::missed_form(
+      *device, [&](const Capabilities& capabilities) { return operation->form_on(options, capabilities); });
+}
+
+std::string PlanState::describe() const {
+  std::string text = operation->problem_lines();
+  if (const ChosenKernel chosen = operation->chosen(); !chosen.name.empty()) {
+    text += message("device: ", device->capabilities.device_name, "\nkernel: ", chosen.name, " (",
+                    chosen.summary, chosen.more_words, ")\n");
+    text += describe_others(chosen.considered, chosen.name);
+  }
+  text += operation->kernel_lines();
+  if (!note.empty()) text += note + "\n";
+  for (const std::string& line : options.notes) text += line + "\n";
+  if (const std::string hint = missed_form(); !hint.empty()) text += hint + "\n";
+  return text + operation->program_lines(program->desc());
+}
+
+}  // namespace detail
+
+Result<void> Plan::compile() const {
+  return detail::without_exceptions([&]() -> Result<void> { return state_->program->compile(); });
+}
+
+bool Plan::is_compiled() const noexcept {
+  return state_->program->is_compiled();
+}
+
+std::string_view Plan::kernel_name() const {
+  return state_->operation->chosen().name;
+}
+
+std::string Plan::configuration() const {
+  const detail::ChosenKernel chosen = state_->operation->chosen();
+  if (chosen.name.empty()) return {};
+  const auto passes = state_->operation->kernel_passes(state_->program->desc().passes);
+  return detail::message(
+      state_->operation->configuration(), ", ", chosen.summary, ", code ",
+      detail::MessagePart::hex(detail::hash_of(passes, detail::offered_modes(state_->device->capabilities))));
+}
+
+bool Plan::uses_matrix_units() const {
+  return state_->operation->chosen().uses_matrix_units;
+}
+
+std::string Plan::describe() const {
+  return state_->describe();
+}
+
+std::vector<DispatchInfo> Plan::dispatches() const {
+  return state_->program->dispatches();
+}
+
+std::vector<PipelineInfo> Plan::pipelines() const {
+  return state_->program->pipelines();
+}
+
+Result<std::vector<PipelineStatistics>> Plan::statistics(bool listings) const {
+  return detail::without_exceptions(
+      [&]() -> Result<std::vector<PipelineStatistics>> { return state_->program->statistics(listings); });
+}
+
+PlanRequirements Plan::requirements() const {
+  return state_->program->requirements();
+}
+
+VkDeviceSize Plan::workspace_bytes() const {
+  return state_->program->requirements().workspace_bytes;
+}
+
+bool Plan::is_on(const Device& device) const noexcept {
+  return device.handle() == state_->device->device;
+}
+
+bool Plan::has_made(const Bindings& bindings) const noexcept {
+  return bindings.state().program == state_->program;
+}
+
+void Plan::record(VkCommandBuffer commands, const Bindings& bindings,
+                  const RecordOptions& options) const noexcept {
+  state_->program->record(commands, bindings.state(), options);
+}
+
+}  // namespace vkattn

@@ -1,0 +1,33 @@
+// What a plan holds, whatever it computes.
+#pragma once
+
+#include <vkattn/plan.hpp>
+
+#include <memory>
+#include <string>
+
+#include "operation/operation.hpp"
+
+namespace vkattn::detail {
+
+struct PlanState {
+  Shared<const DeviceState> device;
+  PlanOptions options;  ///< as they were given
+  std::unique_ptr<const Operation> operation;
+  std::shared_ptr<const Program> program;
+  std::string note{};  ///< what became of the tuning file; may be empty
+
+  [[nodiscard]] std::string describe() const;
+  /// The line of missed_form(), of a plan whose kernel the caller has not named.
+  [[nodiscard]] std::string missed_form() const;
+};
+
+/// select -> plan: of an operation, whose descriptor is valid.
+[[nodiscard]] Result<Shared<const PlanState>> make_plan(const Device& device,
+                                                        std::unique_ptr<Operation> operation,
+                                                        const PlanOptions& options);
+
+/// Every plan that is made tells the log of itself.
+void log_plan(const PlanState& plan);
+
+}  // namespace vkattn::detail
