@@ -54,6 +54,9 @@ class ProductSum {
   return std::expm1(std::min(2 * lost, kAnythingGoes));
 }
 
+/// The largest number of a type whose numbers have a scale beside them; 0 for others.
+[[nodiscard]] double largest_stored(DataType type);
+
 /// One unit in the last place of a 16-bit result of that magnitude, 0 for float32.
 [[nodiscard]] double storage_tolerance(DataType type, double magnitude);
 

@@ -70,6 +70,19 @@ double least_weight(DataType type) {
   return type == DataType::kFloat16 ? 0x1p-32 : kLeastNormal;
 }
 
+double largest_stored(DataType type) {
+  switch (type) {
+    case DataType::kQ8_0:
+      return 127;
+    case DataType::kQ4_0:
+      return 8;
+    case DataType::kFloat8E4m3:
+      return 448;
+    default:
+      return 0;
+  }
+}
+
 double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
                         DataType probability_type, DataType arithmetic_type) {
   const auto d = static_cast<std::size_t>(dim);
@@ -78,8 +91,10 @@ double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
     return kUndefined;
   // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
   // their products with values, and results.
+  // Their products with the scales of V too, before they meet its numbers.
+  const double of_a_key = kLeastNormal * (1 + largest_stored(desc.value.type));
   const double flushed =
-      kLeastNormal + kept_factor(desc.dropout) * (kLeastNormal * static_cast<double>(row.visible_keys) +
+      kLeastNormal + kept_factor(desc.dropout) * (of_a_key * static_cast<double>(row.visible_keys) +
                                                   least_weight(probability_type) * row.value_sum[d]);
   return (arithmetic_tolerance(desc, row) + rounding_tolerance(probability_type)) * row.value_magnitude[d] +
          storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed +
