@@ -158,8 +158,8 @@ void append_prompts(const vkattn::Runtime& runtime, const Cache& cache, const Le
   vkattn::AppendDesc desc = append_desc(kPrompt);
   desc.query_heads = 0;
   desc.new_lengths = vkattn::Lengths::kPerEntry;
-  const vkattn::AppendPlan plan =
-      checked(vkattn::AppendPlan::create(runtime.device(), desc, {runtime.pipeline_cache()}));
+  const vkattn::AppendPlan plan = checked(
+      vkattn::AppendPlan::create(runtime.device(), desc, {.pipeline_cache = runtime.pipeline_cache()}));
   const vkattn::Buffer key = upload(runtime, tokens(kKey, kKvHeads, {0, 0}, kPrompt));
   const vkattn::Buffer value = upload(runtime, tokens(kValue, kKvHeads, {0, 0}, kPrompt));
   const vkattn::Buffer new_lengths = upload(runtime, prompt_lengths);
@@ -188,8 +188,8 @@ int main() {
   const vkattn::Buffer value = upload(runtime, std::vector<float>(kBatch * kKvHeads * kDim));
   const vkattn::Buffer output = upload(runtime, std::vector<float>(kBatch * kQueryHeads * kDim));
 
-  const vkattn::AppendPlan append =
-      checked(vkattn::AppendPlan::create(runtime.device(), append_desc(1), {runtime.pipeline_cache()}));
+  const vkattn::AppendPlan append = checked(vkattn::AppendPlan::create(
+      runtime.device(), append_desc(1), {.pipeline_cache = runtime.pipeline_cache()}));
   vkattn::AppendTensors new_rows;
   new_rows.query = new_rows.query_output = query.range();  // rotated where they are
   new_rows.key = key.range();
