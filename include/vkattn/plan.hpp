@@ -151,6 +151,8 @@ class Plan {
               const RecordOptions& options = {}) const noexcept;
 
  protected:
+  /// For plans of one operation.
+  /// @{
   explicit Plan(Shared<const detail::PlanState> state) : state_(std::move(state)) {}
   Plan(const Plan&) = default;
   Plan(Plan&&) = default;
@@ -159,6 +161,7 @@ class Plan {
   ~Plan() = default;
 
   [[nodiscard]] const detail::PlanState& state() const { return *state_; }
+  /// @}
 
  private:
   Shared<const detail::PlanState> state_;
@@ -203,7 +206,8 @@ class PlanOf : public Plan {
                                     const RecordOptions& options = {}) const;
 
  protected:
-  using Plan::Plan;
+  /// For the library's own files.
+  explicit PlanOf(Shared<const detail::PlanState> state) : Plan(std::move(state)) {}
 };
 
 }  // namespace vkattn
