@@ -1,7 +1,6 @@
 // Attention as an operation.
 #include <vkattn/attention_plan.hpp>
 
-#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -107,14 +106,8 @@ std::optional<TunedOptions> AttentionOperation::tuned(const PlanOptions& given,
         // What a window leaves of the keys decides how often to split them.
         const bool same_window = measured.desc.window == desc().window;
         if (options.kv_splits == 0 && same_window) options.kv_splits = measured.kv_splits;
-        // Of a file made by hand nothing is used that no test has seen.
-        const std::vector<TileSizes> known = all_tiles(measured.best.kernel, given.arithmetic_type);
-        if (std::find(known.begin(), known.end(), measured.best.tile) == known.end()) {
-          return Error{
-              ErrorCode::kUnsupported, VK_SUCCESS,
-              message("the block sizes ", to_string(measured.best.tile), " are not in the tile table")};
-        }
-        return message(measured.best.kernel, " (", to_string(measured.best.tile), ")");
+        return known_tile(measured.best.kernel, measured.best.tile,
+                          all_tiles(measured.best.kernel, given.arithmetic_type));
       });
 }
 

@@ -4,9 +4,6 @@
 #include <vkattn/attention_plan.hpp>
 #include <vkattn/attention_tensors.hpp>
 
-#include <array>
-#include <span>
-
 #include "attention/tensor_table.hpp"
 #include "forward/layout.hpp"
 #include "operation/options.hpp"

@@ -2,9 +2,8 @@
 // workspace each of them has. Plain data, without handles.
 #pragma once
 
-#include <vkattn/plan.hpp>
-
 #include <vkattn/capabilities.hpp>
+#include <vkattn/plan.hpp>
 
 #include <cstdint>
 #include <vector>

@@ -89,14 +89,8 @@ std::optional<TunedOptions> MatmulOperation::tuned(const PlanOptions& given, con
         options.kernel = measured.best.kernel;
         options.matmul_tile = measured.best.tile;
         if (options.inner_splits == 0) options.inner_splits = measured.inner_splits;
-        // Of a file made by hand nothing is used that no test has seen.
-        const std::vector<MatmulTile> known = matmul_tiles(measured.best.kernel, capabilities);
-        if (std::find(known.begin(), known.end(), measured.best.tile) == known.end()) {
-          return Error{
-              ErrorCode::kUnsupported, VK_SUCCESS,
-              message("the block sizes ", to_string(measured.best.tile), " are not in the tile table")};
-        }
-        return message(measured.best.kernel, " (", to_string(measured.best.tile), ")");
+        return known_tile(measured.best.kernel, measured.best.tile,
+                          matmul_tiles(measured.best.kernel, capabilities));
       });
 }
 

@@ -4,9 +4,11 @@
 #include <vkattn/plan.hpp>
 #include <vkattn/result.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/message.hpp"
 #include "vulkan/debug.hpp"
@@ -48,6 +50,18 @@ struct TunedOptions {
   PlanOptions options;
   std::string what;  ///< for describe()
 };
+
+/// A kernel with block sizes that were measured, in words; an error where they are not among those that are
+/// known: of a file made by hand nothing is used that no test has seen.
+template <class Tile>
+[[nodiscard]] Result<std::string> known_tile(std::string_view kernel, const Tile& tile,
+                                             const std::vector<Tile>& known) {
+  if (std::find(known.begin(), known.end(), tile) != known.end()) {
+    return message(kernel, " (", to_string(tile), ")");
+  }
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("the block sizes ", to_string(tile), " are not in the tile table")};
+}
 
 /// Looks for what was measured: `find(tuning)` is what `tuning` has for the problem, or null, and
 /// `apply(tuned, options)` puts it into options, or says why it cannot be used. `note` becomes a line for

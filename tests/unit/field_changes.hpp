@@ -20,6 +20,7 @@
 #include "c/fields.hpp"
 #include "c/handles.hpp"
 #include "support/initial.hpp"
+#include "support/some_function.hpp"
 
 namespace vkattn::tests {
 
@@ -53,19 +54,6 @@ struct InitialProblems {
   vkattn_multi_head_attention_desc layer = initial(vkattn_multi_head_attention_desc_init);
   vkattn_multi_head_attention_backward_desc layer_backward =
       initial(vkattn_multi_head_attention_backward_desc_init);
-};
-
-class NoShaders : public ScoreShaders {
- public:
-  [[nodiscard]] std::string_view name() const noexcept override { return "none"; }
-  [[nodiscard]] const std::vector<ScoreBuffer>& buffers() const noexcept override { return buffers_; }
-  [[nodiscard]] bool hides_keys() const noexcept override { return false; }
-  [[nodiscard]] Result<std::span<const std::uint32_t>> binary(std::string_view) const noexcept override {
-    return std::span<const std::uint32_t>();
-  }
-
- private:
-  std::vector<ScoreBuffer> buffers_;
 };
 
 /// Gives each field of a structure, and of what it points to, another value than it has at first, and puts it
@@ -134,7 +122,7 @@ class FieldChanges {
   void of(vkattn_score_function*& c, Shared<const ScoreShaders>& cpp, const std::string& name) {
     std::vector<std::unique_ptr<vkattn_score_function>> both;
     for (int i = 0; i < 2; ++i) {
-      const Shared<const ScoreShaders> shaders = std::make_shared<NoShaders>();
+      const Shared<const ScoreShaders> shaders = std::make_shared<SomeFunction>();
       vkattn_score_function* handle =
           both.emplace_back(std::make_unique<vkattn_score_function>(shaders)).get();
       c::live_handles().add(handle);

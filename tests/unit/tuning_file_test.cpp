@@ -18,6 +18,7 @@
 #include "runtime/files.hpp"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
+#include "support/some_function.hpp"
 #include "support/temp_folder.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
@@ -29,6 +30,7 @@ using tests::has;
 using tests::is_refused;
 using tests::message_of;
 using tests::parsed;
+using tests::SomeFunction;
 
 Capabilities device() {
   Capabilities capabilities;
@@ -54,21 +56,6 @@ std::vector<TuningResult> gradients_and_products() {
           products("matmul 512x256x1024 f16 transposed=a", 4),
           products("matmul 512x256x1024 f16 b=q8_0", 8)};
 }
-
-/// A score function that only the descriptor looks at.
-class SomeFunction : public ScoreShaders {
- public:
-  explicit SomeFunction(std::size_t buffers = 0) : buffers_(buffers) {}
-  [[nodiscard]] std::string_view name() const noexcept override { return "some.glsl"; }
-  [[nodiscard]] const std::vector<ScoreBuffer>& buffers() const noexcept override { return buffers_; }
-  [[nodiscard]] bool hides_keys() const noexcept override { return false; }
-  [[nodiscard]] Result<std::span<const std::uint32_t>> binary(std::string_view) const noexcept override {
-    return std::span<const std::uint32_t>();
-  }
-
- private:
-  std::vector<ScoreBuffer> buffers_;
-};
 
 TEST(Validate, RefusesMoreTablesThanAScoreFunctionMayHave) {
   AttentionDesc desc = parsed("8x8 d8").desc;
