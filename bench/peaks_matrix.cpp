@@ -9,7 +9,7 @@
 #include "peaks.hpp"
 #include "shared/peak_constants.h"
 #include "vkattn_bench_shaders.hpp"
-#include "vulkan/shader_binary.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::bench {
 namespace {

@@ -15,7 +15,7 @@ string(PREPEND hex 1f8b080000000000)
 string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
 string(REPEAT "." 100 line)
 string(REGEX REPLACE "(${line})" "\\1\n    " bytes "${bytes}")
-file(WRITE ${OUTPUT} "// Generated: the shader ${NAME}, packed: src/vulkan/packed_shader.hpp.
+file(WRITE ${OUTPUT} "// Generated: the shader ${NAME}, packed: src/spirv/packed_shader.hpp.
 #include <cstdint>
 #include <span>
 

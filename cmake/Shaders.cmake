@@ -15,7 +15,7 @@ if(NOT VKATTN_PREBUILT_SHADERS)
   # Makes binaries half as large. A build for another machine that cannot run it does without.
   if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
     add_executable(vkattn_pack_shader EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/pack_shader.cpp
-                                                       ${PROJECT_SOURCE_DIR}/src/vulkan/spirv_deltas.cpp)
+                                                       ${PROJECT_SOURCE_DIR}/src/spirv/spirv_deltas.cpp)
     target_include_directories(vkattn_pack_shader PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(vkattn_pack_shader PRIVATE vkattn_options)
   endif()
@@ -228,7 +228,7 @@ function(vkattn_add_shader_library TARGET SET NAMESPACE)
   file(CONFIGURE OUTPUT ${base}.hpp CONTENT
 "// Generated: the shader binaries of the set '${SET}'.
 #pragma once
-#include \"vulkan/shader_binary.hpp\"
+#include \"vulkan/shader_code.hpp\"
 namespace ${NAMESPACE} {
 [[nodiscard]] std::span<const ::vkattn::detail::ShaderBinary> shader_binaries();
 }

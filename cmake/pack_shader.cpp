@@ -1,5 +1,5 @@
 // vkattn_pack_shader SPIRV OUTPUT: writes the differences between a module's words, of which gzip makes half
-// as much (src/vulkan/spirv_deltas.hpp). A tool of the build; what it writes is what the library will read
+// as much (src/spirv/spirv_deltas.hpp). A tool of the build; what it writes is what the library will read
 // again.
 #include <cstdint>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "vulkan/spirv_deltas.hpp"
+#include "spirv/spirv_deltas.hpp"
 
 namespace {
 

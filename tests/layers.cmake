@@ -11,25 +11,27 @@ cmake_minimum_required(VERSION 3.25)
 set(everyones_headers vulkan_types buffer_range recording capabilities data_type device result shared statistics)
 set(problem_headers attention attention_tensors cache_layout host_tensors mask matmul_desc score_shaders strides)
 
-set(vulkan_may "")
+set(spirv_may "")
+set(spirv_headers "")
+set(vulkan_may spirv)
 set(vulkan_headers device_features pipeline_cache)
-set(attention_may vulkan)
+set(attention_may spirv vulkan)
 set(attention_headers ${problem_headers})
-set(kernels_may vulkan attention)
+set(kernels_may spirv vulkan attention)
 set(kernels_headers ${problem_headers} kernels tuning bindings plan)
-set(program_may vulkan)
+set(program_may spirv vulkan)
 set(program_headers bindings frame_budget)
-set(operation_may vulkan attention kernels program)
+set(operation_may spirv vulkan attention kernels program)
 set(operation_headers ${problem_headers} kernels tuning bindings plan)
-set(forward_may vulkan attention kernels program operation)
+set(forward_may spirv vulkan attention kernels program operation)
 set(forward_headers ${problem_headers} kernels tuning bindings plan attention_plan)
-set(backward_may vulkan attention kernels program operation forward)
+set(backward_may spirv vulkan attention kernels program operation forward)
 set(backward_headers ${problem_headers} kernels tuning bindings plan backward)
-set(cache_may vulkan attention kernels program operation)
+set(cache_may spirv vulkan attention kernels program operation)
 set(cache_headers ${problem_headers} kernels tuning bindings plan cache)
-set(merge_may vulkan attention kernels program operation)
+set(merge_may spirv vulkan attention kernels program operation)
 set(merge_headers ${problem_headers} kernels tuning bindings plan merge)
-set(matmul_may vulkan attention kernels program operation)
+set(matmul_may spirv vulkan attention kernels program operation)
 set(matmul_headers ${problem_headers} kernels tuning bindings plan matmul)
 set(module_may vulkan attention kernels program backward cache)
 set(module_headers ${problem_headers} kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention
@@ -39,11 +41,11 @@ set(c_headers ${problem_headers} device_features pipeline_cache kernels bindings
     multi_head_attention plan_key self_test tuning vkattn)
 set(score_may c)
 set(score_headers score_function score_shaders vkattn)
-set(self_test_may vulkan attention kernels backward matmul reference)
+set(self_test_may spirv vulkan attention kernels backward matmul reference)
 set(self_test_headers ${problem_headers} kernels tuning bindings plan attention_plan backward matmul self_test)
 set(reference_may "")
 set(reference_headers ${problem_headers} kernels tuning bindings plan backward matmul)
-set(runtime_may vulkan attention kernels)
+set(runtime_may spirv vulkan attention kernels)
 set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention self_test runtime safetensors)
 
 # Folders of their own, and headers of src/: the tables that the laboratory walks; what it describes programs of its own
@@ -51,7 +53,7 @@ set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tu
 set(bench_may harness overhead problem)
 set(bench_sees attention/features attention/tensor_table backward/gradient_table matmul/matmul_tensors
     program/program forward/attention_program forward/forward_program forward/params forward/windows kernels/specialization
-    vulkan/built_shader vulkan/loop_limit vulkan/shader_binary
+    vulkan/loop_limit vulkan/shader_code
     backward/backward_kernel kernels/size_text kernels/tile_table
     reference/gradients reference/matmul reference/positions reference/reference reference/storage
     runtime/record_only runtime/tuning_file)
@@ -78,7 +80,7 @@ set(self_test_owns self_test)
 set(score_owns score_function)
 set(runtime_owns runtime safetensors)
 
-set(folders common vulkan attention kernels program operation forward backward cache merge matmul module reference self_test c score runtime)
+set(folders common spirv vulkan attention kernels program operation forward backward cache merge matmul module reference self_test c score runtime)
 set(common_may "")
 set(common_headers "")
 # The files of src/ that lie in no folder hold enums to the constants of the shaders.

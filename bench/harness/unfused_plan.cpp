@@ -16,8 +16,8 @@
 #include "kernels/specialization.hpp"
 #include "shared/unfused_constants.h"
 #include "vkattn_bench_shaders.hpp"
-#include "vulkan/built_shader.hpp"
 #include "vulkan/loop_limit.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::harness {
 namespace {

@@ -1,5 +1,5 @@
 // Barriers of shared memory under the Vulkan memory model. They make what was written before them available and visible, as
-// single accesses do not: src/vulkan/shared_accesses.hpp takes that from those.
+// single accesses do not: src/spirv/shared_accesses.hpp takes that from those.
 #ifndef VKATTN_LIB_MATRIX_BARRIERS
 #define VKATTN_LIB_MATRIX_BARRIERS
 

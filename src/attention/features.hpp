@@ -11,7 +11,7 @@
 #include "attention/params.hpp"
 #include "attention/window.hpp"
 #include "shared/attention_constants.h"
-#include "vulkan/specialization.hpp"
+#include "spirv/specialization.hpp"
 
 namespace vkattn::detail {
 

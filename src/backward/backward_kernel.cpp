@@ -19,7 +19,7 @@
 #include "shared/backward_constants.h"
 #include "shared/shared_memory.h"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 

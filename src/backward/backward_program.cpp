@@ -16,8 +16,8 @@
 #include "program/bound_set.hpp"
 #include "shared/backward_constants.h"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
 #include "vulkan/loop_limit.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 

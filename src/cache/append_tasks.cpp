@@ -16,8 +16,8 @@
 #include "shared/attention_constants.h"
 #include "shared/cache_constants.h"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
 #include "vulkan/loop_limit.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 

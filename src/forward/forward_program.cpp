@@ -11,7 +11,7 @@
 #include "forward/params.hpp"
 #include "kernels/specialization.hpp"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 

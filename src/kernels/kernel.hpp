@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "vulkan/specialization.hpp"
+#include "spirv/specialization.hpp"
 
 namespace vkattn::detail {
 

@@ -10,7 +10,7 @@
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/select.hpp"
-#include "vulkan/specialization.hpp"
+#include "spirv/specialization.hpp"
 
 namespace vkattn::detail {
 

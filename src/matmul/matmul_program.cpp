@@ -15,8 +15,8 @@
 #include "program/dispatch_limits.hpp"
 #include "shared/matmul_constants.h"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
 #include "vulkan/loop_limit.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 

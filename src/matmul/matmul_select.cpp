@@ -11,7 +11,7 @@
 #include "shared/attention_constants.h"
 #include "shared/matmul_constants.h"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 

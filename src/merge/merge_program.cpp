@@ -9,7 +9,7 @@
 #include "common/message.hpp"
 #include "shared/merge_constants.h"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 

@@ -8,9 +8,9 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
-#include "vulkan/execution_modes.hpp"
-#include "vulkan/loops.hpp"
-#include "vulkan/shared_accesses.hpp"
+#include "spirv/execution_modes.hpp"
+#include "spirv/loops.hpp"
+#include "spirv/shared_accesses.hpp"
 #include "vulkan/shared_pipelines.hpp"
 
 namespace vkattn::detail {

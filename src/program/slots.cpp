@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "program/program.hpp"
-#include "vulkan/spirv.hpp"
-#include "vulkan/spirv_ops.hpp"
+#include "spirv/spirv.hpp"
+#include "spirv/spirv_ops.hpp"
 
 namespace vkattn::detail {
 

@@ -5,10 +5,19 @@
 #include <vector>
 
 #include "common/message.hpp"
+#include "spirv/live_code.hpp"
 #include "vulkan/debug.hpp"
-#include "vulkan/live_code.hpp"
 
 namespace vkattn::detail {
+
+ExecutionModes offered_modes(const Capabilities& capabilities) {
+  ExecutionModes modes;
+  modes.maximal_reconvergence = capabilities.maximal_reconvergence;
+  modes.subgroup_uniform_control_flow =
+      capabilities.subgroup_uniform_control_flow && !capabilities.maximal_reconvergence;
+  modes.float16_to_nearest = capabilities.rounds_float16_to_nearest;
+  return modes;
+}
 
 PipelineLayout& PipelineLayout::operator=(PipelineLayout&& other) noexcept {
   std::swap(device_, other.device_);

@@ -1,6 +1,7 @@
 // Compute pipelines over one set of storage buffers, and the layout that several of them share.
 #pragma once
 
+#include <vkattn/capabilities.hpp>
 #include <vkattn/statistics.hpp>
 
 #include <cstdint>
@@ -9,10 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "spirv/execution_modes.hpp"
+#include "spirv/specialization.hpp"
 #include "vulkan/device_state.hpp"
-#include "vulkan/specialization.hpp"
 
 namespace vkattn::detail {
+
+/// What the device offers. Maximal reconvergence includes what subgroup-uniform control flow promises.
+[[nodiscard]] ExecutionModes offered_modes(const Capabilities& capabilities);
 
 struct PipelineLayoutDesc {
   std::uint32_t storage_buffers = 0;  ///< bindings 0 .. n-1 of set 0

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "vulkan/packed_shader.hpp"
+#include "spirv/packed_shader.hpp"
 
 namespace vkattn::detail {
 

@@ -1,11 +1,14 @@
-// SPIR-V on its way to a pipeline.
+// SPIR-V on its way to a pipeline, and the binaries that the build embedded.
 #pragma once
 
 #include <vkattn/result.hpp>
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
+
+#include "common/message.hpp"
 
 namespace vkattn::detail {
 
@@ -40,5 +43,36 @@ class ShaderCode {
   std::span<const std::uint32_t> words_;
   std::span<const std::uint8_t> gzip_;
 };
+
+/// A binary as shaders/binaries.cmake lists it.
+struct ShaderBinary {
+  std::string_view name;
+  const std::span<const std::uint8_t>* gzip = nullptr;  ///< null where the build left it out
+  std::string_view reason;                              ///< why it did: "its compiler lacks ..."
+  std::string_view device_features;                     ///< what a device must have enabled to run it
+
+  [[nodiscard]] bool is_built() const { return gzip != nullptr; }
+  /// Of a binary that is built.
+  [[nodiscard]] ShaderCode code() const { return ShaderCode::packed(*gzip); }
+};
+
+/// The binary of that name in a set; null where the set has none.
+[[nodiscard]] inline const ShaderBinary* find_shader(std::span<const ShaderBinary> set,
+                                                     std::string_view name) {
+  for (const ShaderBinary& binary : set) {
+    if (binary.name == name) return &binary;
+  }
+  return nullptr;
+}
+
+/// The binary of that name, or why the build has none.
+[[nodiscard]] inline Result<ShaderCode> built_shader(std::span<const ShaderBinary> set,
+                                                     std::string_view name) {
+  const ShaderBinary* const binary = find_shader(set, name);
+  if (binary != nullptr && binary->is_built()) return binary->code();
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("this build left the shader ", name,
+                       " out: ", binary != nullptr ? binary->reason : "there is none of that name")};
+}
 
 }  // namespace vkattn::detail

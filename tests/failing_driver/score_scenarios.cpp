@@ -13,7 +13,7 @@
 #include "failing_driver/host_memory.hpp"
 #include "failing_driver/on_device.hpp"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/built_shader.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::tests {
 

@@ -9,8 +9,8 @@
 
 #include "failing_driver/host_memory.hpp"
 #include "failing_driver/shader_code.hpp"
-#include "vulkan/control_flow.hpp"
-#include "vulkan/packed_shader.hpp"
+#include "spirv/control_flow.hpp"
+#include "spirv/packed_shader.hpp"
 
 namespace vkattn::detail {
 

@@ -8,7 +8,7 @@
 #include "compute_pass.hpp"
 #include "gpu/support.hpp"
 #include "vkattn_test_shaders.hpp"
-#include "vulkan/shader_binary.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::tests {
 namespace {

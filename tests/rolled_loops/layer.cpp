@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "spirv/loops.hpp"
 #include "support/vulkan_layer.hpp"
-#include "vulkan/loops.hpp"
 
 namespace {
 

@@ -1,17 +1,18 @@
 // Execution modes in the build's shaders, as they are given to drivers.
-#include "vulkan/execution_modes.hpp"
+#include "spirv/execution_modes.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <string>
 
+#include "spirv/shared_accesses.hpp"
 #include "support/must.hpp"
 #include "unit/build.hpp"
 #include "unit/spirv_words.hpp"
 #include "unit/validator.hpp"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/shared_accesses.hpp"
+#include "vulkan/pipeline.hpp"
 
 namespace vkattn::detail {
 namespace {

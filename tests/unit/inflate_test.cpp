@@ -1,6 +1,6 @@
 // Unpacking gzip files that another program made, whole, cut off and damaged. Under the address sanitizer
 // nothing outside of a file or its output may be touched.
-#include "vulkan/inflate.hpp"
+#include "spirv/inflate.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Shaders without what specialization switches off: modules written by hand, and those of the build.
-#include "vulkan/live_code.hpp"
+#include "spirv/live_code.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "spirv/spirv.hpp"
+#include "spirv/spirv_ops.hpp"
 #include "support/must.hpp"
 #include "unit/build.hpp"
 #include "unit/spirv_words.hpp"
 #include "unit/validator.hpp"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/spirv.hpp"
-#include "vulkan/spirv_ops.hpp"
 
 namespace vkattn::detail {
 namespace {

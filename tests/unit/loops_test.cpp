@@ -1,5 +1,5 @@
 // Loops of the build's shaders, as CPU implementations are given them.
-#include "vulkan/loops.hpp"
+#include "spirv/loops.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // A module's words as differences, and back. That every binary of the build is given back whole is checked
 // where the build packs it. Under the address sanitizer nothing outside of the bytes may be touched.
-#include "vulkan/packed_shader.hpp"
+#include "spirv/packed_shader.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "vulkan/spirv_deltas.hpp"
+#include "spirv/spirv_deltas.hpp"
 
 namespace vkattn::detail {
 namespace {

@@ -1,5 +1,5 @@
 // Accesses of shared memory in the build's shaders, as they are given to drivers.
-#include "vulkan/shared_accesses.hpp"
+#include "spirv/shared_accesses.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <map>
 #include <vector>
 
+#include "spirv/spirv.hpp"
 #include "support/must.hpp"
 #include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/spirv.hpp"
 
 namespace vkattn::detail {
 namespace {

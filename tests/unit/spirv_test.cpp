@@ -1,6 +1,6 @@
 // SPIR-V's instructions, of the build's shaders and of what is none: shaders with a user's functions may come
 // from a file.
-#include "vulkan/spirv.hpp"
+#include "spirv/spirv.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "program/program.hpp"
+#include "spirv/execution_modes.hpp"
+#include "spirv/live_code.hpp"
+#include "spirv/loops.hpp"
+#include "spirv/shared_accesses.hpp"
 #include "support/must.hpp"
 #include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
-#include "vulkan/execution_modes.hpp"
-#include "vulkan/live_code.hpp"
-#include "vulkan/loops.hpp"
-#include "vulkan/shared_accesses.hpp"
 
 namespace vkattn::detail {
 namespace {

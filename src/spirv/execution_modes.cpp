@@ -1,12 +1,12 @@
 // Execution modes: see execution_modes.hpp.
-#include "vulkan/execution_modes.hpp"
+#include "spirv/execution_modes.hpp"
 
 #include <cstddef>
 #include <initializer_list>
 #include <string_view>
 
-#include "vulkan/spirv.hpp"
-#include "vulkan/spirv_ops.hpp"
+#include "spirv/spirv.hpp"
+#include "spirv/spirv_ops.hpp"
 
 namespace vkattn::detail {
 
@@ -68,15 +68,6 @@ struct Shader {
 };
 
 }  // namespace
-
-ExecutionModes offered_modes(const Capabilities& capabilities) {
-  ExecutionModes modes;
-  modes.maximal_reconvergence = capabilities.maximal_reconvergence;
-  modes.subgroup_uniform_control_flow =
-      capabilities.subgroup_uniform_control_flow && !capabilities.maximal_reconvergence;
-  modes.float16_to_nearest = capabilities.rounds_float16_to_nearest;
-  return modes;
-}
 
 void declare_execution_modes(Words& spirv, const ExecutionModes& modes) {
   const Shader shader(spirv);

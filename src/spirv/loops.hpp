@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "vulkan/spirv.hpp"
-#include "vulkan/spirv_ops.hpp"
+#include "spirv/spirv.hpp"
+#include "spirv/spirv_ops.hpp"
 
 namespace vkattn::detail {
 

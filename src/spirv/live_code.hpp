@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "vulkan/specialization.hpp"
+#include "spirv/specialization.hpp"
 
 namespace vkattn::detail {
 

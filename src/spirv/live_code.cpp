@@ -1,13 +1,13 @@
 // Code that remains: see live_code.hpp. Opcodes are SPIR-V 1.6's, section 3.52.
-#include "vulkan/live_code.hpp"
+#include "spirv/live_code.hpp"
 
 #include <cstddef>
 #include <optional>
 #include <utility>
 
-#include "vulkan/control_flow.hpp"
-#include "vulkan/known_values.hpp"
-#include "vulkan/spirv_ops.hpp"
+#include "spirv/control_flow.hpp"
+#include "spirv/known_values.hpp"
+#include "spirv/spirv_ops.hpp"
 
 namespace vkattn::detail {
 

@@ -1,10 +1,10 @@
 // Unpacking shaders: see packed_shader.hpp.
-#include "vulkan/packed_shader.hpp"
+#include "spirv/packed_shader.hpp"
 
 #include <cstddef>
 
-#include "vulkan/inflate.hpp"
-#include "vulkan/spirv_deltas.hpp"
+#include "spirv/inflate.hpp"
+#include "spirv/spirv_deltas.hpp"
 
 namespace vkattn::detail {
 

@@ -1,10 +1,10 @@
 // Known values: see known_values.hpp. Opcodes are SPIR-V 1.6's, section 3.52.
-#include "vulkan/known_values.hpp"
+#include "spirv/known_values.hpp"
 
 #include <algorithm>
 #include <bit>
 
-#include "vulkan/spirv_ops.hpp"
+#include "spirv/spirv_ops.hpp"
 
 namespace vkattn::detail {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "vulkan/specialization.hpp"
-#include "vulkan/spirv.hpp"
+#include "spirv/specialization.hpp"
+#include "spirv/spirv.hpp"
 
 namespace vkattn::detail {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "vulkan/spirv.hpp"
+#include "spirv/spirv.hpp"
 
 namespace vkattn::detail {
 

@@ -1,7 +1,7 @@
 // Functions and blocks: see control_flow.hpp. Opcodes are SPIR-V 1.6's, section 3.52.
-#include "vulkan/control_flow.hpp"
+#include "spirv/control_flow.hpp"
 
-#include "vulkan/spirv_ops.hpp"
+#include "spirv/spirv_ops.hpp"
 
 namespace vkattn::detail {
 

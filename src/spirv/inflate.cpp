@@ -1,5 +1,5 @@
 // Inflate: see inflate.hpp.
-#include "vulkan/inflate.hpp"
+#include "spirv/inflate.hpp"
 
 #include <algorithm>
 #include <array>

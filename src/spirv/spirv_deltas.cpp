@@ -1,11 +1,11 @@
 // Words and their differences: see spirv_deltas.hpp.
-#include "vulkan/spirv_deltas.hpp"
+#include "spirv/spirv_deltas.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
-#include "vulkan/spirv.hpp"
+#include "spirv/spirv.hpp"
 
 namespace vkattn::detail {
 

@@ -1,5 +1,5 @@
 // Accesses of shared memory: see shared_accesses.hpp.
-#include "vulkan/shared_accesses.hpp"
+#include "spirv/shared_accesses.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <span>
 #include <unordered_set>
 
-#include "vulkan/spirv.hpp"
-#include "vulkan/spirv_ops.hpp"
+#include "spirv/spirv.hpp"
+#include "spirv/spirv_ops.hpp"
 
 namespace vkattn::detail {
 

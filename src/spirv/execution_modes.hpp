@@ -1,8 +1,6 @@
 // What SPIR-V asks of the device that runs it, beside what GLSL has words for.
 #pragma once
 
-#include <vkattn/capabilities.hpp>
-
 #include <cstdint>
 #include <vector>
 
@@ -16,9 +14,6 @@ struct ExecutionModes {
 
   friend bool operator==(const ExecutionModes&, const ExecutionModes&) = default;
 };
-
-/// What the device offers. Maximal reconvergence includes what subgroup-uniform control flow promises.
-[[nodiscard]] ExecutionModes offered_modes(const Capabilities& capabilities);
 
 /// Declares the modes in a shader with one entry point. Reconvergence is of use to shaders with operations of
 /// a subgroup or matrices, rounding to those that compute in float16: others stay as they are.
