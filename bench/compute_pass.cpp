@@ -10,8 +10,8 @@ Result<ComputePass> ComputePass::create(const Runtime& runtime, const detail::Sh
                                         std::span<const BufferRange> buffers,
                                         std::uint32_t push_constant_bytes) {
   detail::ProgramDesc desc;
-  desc.binding_count = static_cast<std::uint32_t>(buffers.size());
-  desc.push_constant_bytes = push_constant_bytes;
+  desc.layout().binding_count = static_cast<std::uint32_t>(buffers.size());
+  desc.layout().push_constant_bytes = push_constant_bytes;
   detail::ProgramSet set;
   set.push_constants.resize(push_constant_bytes);
   for (std::uint32_t i = 0; i < buffers.size(); ++i) {

@@ -33,7 +33,7 @@ set(merge_may spirv vulkan attention kernels program operation)
 set(merge_headers ${problem_headers} kernels tuning bindings plan merge)
 set(matmul_may spirv vulkan attention kernels program operation)
 set(matmul_headers ${problem_headers} kernels tuning bindings plan matmul)
-set(module_may vulkan attention kernels program backward cache)
+set(module_may spirv vulkan attention kernels program operation backward cache)
 set(module_headers ${problem_headers} kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention
     plan_key)
 set(c_may "")

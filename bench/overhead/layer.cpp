@@ -119,7 +119,7 @@ class Layer {
   MultiHeadAttentionTensors tensors_;
   std::optional<MultiHeadAttentionPlan> plan_;
   Buffer workspace_;
-  std::optional<MultiHeadAttentionBindings> bindings_;
+  std::optional<Bindings> bindings_;
   std::vector<Part> parts_;
 };
 

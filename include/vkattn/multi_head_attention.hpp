@@ -24,15 +24,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace vkattn {
-
-namespace detail {
-struct ModuleBindingsState;
-struct ModuleState;
-}  // namespace detail
 
 /// Which inputs a layer has.
 enum class LayerInputs : std::uint32_t {
@@ -176,16 +172,20 @@ struct MultiHeadAttentionTensors {
 
 /// How to plan a layer; what is left at its default the library decides.
 struct MultiHeadAttentionOptions {
+  /// As those of PlanOptions, of the layer and of each of its steps, whose own are not looked at; but what a
+  /// step has as max_dispatch_ns comes before this one.
+  /// @{
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
-  PlanOptions attention{};  ///< of the attention in the forward pass; pipeline_cache is taken from above
+  std::uint64_t max_dispatch_ns = 0;
+  bool capture_statistics = false;
+  bool push_descriptors = false;
+  bool deferred_compilation = false;  ///< leave compilation to compile()
+  /// @}
+  PlanOptions attention{};  ///< of the attention in the forward pass
+  PlanOptions backward{};   ///< of the gradients of attention
+  PlanOptions matmul{};     ///< of every projection
   /// In place of one made with `attention`: a plan for MultiHeadAttentionDesc::resolved().attention.
   std::optional<AttentionPlan> attention_plan{};
-  std::string matmul_kernel;                     ///< as PlanOptions::kernel, of every projection
-  std::string backward_kernel;                   ///< as PlanOptions::kernel
-  std::vector<KernelRefusal> matmul_refusals;    ///< as PlanOptions::refusals, of every projection
-  std::vector<KernelRefusal> backward_refusals;  ///< as PlanOptions::refusals
-  std::uint64_t max_dispatch_ns = 0;             ///< as PlanOptions::max_dispatch_ns
-  bool deferred_compilation = false;             ///< leave compilation to compile()
   /// What makes the plans of steps, on the layer's device, in place of their create(): so that each can be
   /// tested before it is used (self_test.hpp). Called while the layer is planned, not later. Plans on another
   /// device or of another descriptor than they are called with are refused.
@@ -194,9 +194,13 @@ struct MultiHeadAttentionOptions {
   std::function<Result<BackwardPlan>(const BackwardDesc&, const PlanOptions&)> make_backward{};
   std::function<Result<MatmulPlan>(const MatmulDesc&, const PlanOptions&)> make_matmul{};
   /// @}
+
+  /// Those of the layer as a whole.
+  [[nodiscard]] PlanOptions plan_options() const;
 };
 
-/// A plan that a layer is made of. It computes its part by itself, and shares its pipelines with the layer.
+/// A plan that a layer is made of. It computes its part by itself, and shares its pipelines with the layer;
+/// with deferred_compilation it is compiled by its own compile().
 struct LayerStep {
   std::string name;  ///< as the layer's describe() has it: projection to Q K V, attention, …
   std::variant<MatmulPlan, AttentionPlan, BackwardPlan, AppendPlan> plan;  ///< what computes it
@@ -205,64 +209,20 @@ struct LayerStep {
 /// Checks every rule that needs no device; the first broken one is the error.
 [[nodiscard]] Result<void> validate(const MultiHeadAttentionDesc& desc);
 
-/// Descriptor sets and parameters for one set of tensors, made by a plan of a layer. As Bindings: reusable,
-/// move-only, not thread-safe by itself, idle when it is destroyed.
-class MultiHeadAttentionBindings {
+/// A plan of the forward pass: multiplications, an append where there is a cache, attention, and the barriers
+/// between them, joined to one program. Its workspace holds what lies between the steps. Errors of create():
+/// also a tensor that does not fit maxStorageBufferRange, and those of its steps, by their names.
+class MultiHeadAttentionPlan : public PlanOf<MultiHeadAttentionPlan, MultiHeadAttentionDesc,
+                                             MultiHeadAttentionTensors, MultiHeadAttentionOptions> {
  public:
-  /// Those that were moved from may be destroyed and assigned to; those assigned to must be idle.
-  /// @{
-  MultiHeadAttentionBindings(MultiHeadAttentionBindings&&) noexcept;
-  MultiHeadAttentionBindings& operator=(MultiHeadAttentionBindings&&) noexcept;
-  /// @}
-  ~MultiHeadAttentionBindings();
-
-  /// That all steps point at the tensors of one call. Not so after a rewrite() that failed in a step, until
-  /// one succeeds: nothing is recorded meanwhile.
-  [[nodiscard]] bool is_complete() const noexcept;
-
-  /// For the library's own files.
-  /// @{
-  explicit MultiHeadAttentionBindings(Shared<detail::ModuleBindingsState> state);
-  [[nodiscard]] detail::ModuleBindingsState& state() const { return *state_; }
-  /// @}
-
- private:
-  Shared<detail::ModuleBindingsState> state_;
-};
-
-/// An immutable plan of the forward pass: multiplications, an append where there is a cache, attention, and
-/// the barriers between them. Cheap to copy; safe to share across threads; the last copy, or the last of its
-/// bindings, ends its plans as AttentionPlan's does.
-class MultiHeadAttentionPlan {
- public:
-  /// Errors: a broken rule of the descriptor, a device limit (each tensor must fit maxStorageBufferRange), no
-  /// kernel that accepts, or Vulkan's own.
-  [[nodiscard]] static Result<MultiHeadAttentionPlan> create(const Device& device,
-                                                             const MultiHeadAttentionDesc& desc,
-                                                             const MultiHeadAttentionOptions& options = {});
-
-  /// As AttentionPlan::compile().
-  [[nodiscard]] Result<void> compile() const;
-  /// That nothing is left to compile.
-  [[nodiscard]] bool is_compiled() const noexcept;
-
-  /// What it computes, as MultiHeadAttentionDesc::resolved() gives it.
-  [[nodiscard]] const MultiHeadAttentionDesc& desc() const;
   /// The plan of its attention.
   [[nodiscard]] const AttentionPlan& attention() const;
   /// The plans that it is made of, in the order in which they are recorded.
   [[nodiscard]] std::vector<LayerStep> steps() const;
-  /// Lines for a person: the layer, and each step with its kernel.
-  [[nodiscard]] std::string describe() const;
-  /// As AttentionPlan::dispatches(), of all steps one after the other; first_tile counts within a step.
-  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
-  /// As AttentionPlan::requirements(). The workspace holds what lies between the steps.
-  [[nodiscard]] PlanRequirements requirements() const;
   /// Bytes of MultiHeadAttentionTensors::saved; 0 without saves_for_gradients.
   [[nodiscard]] VkDeviceSize saved_bytes() const;
-  /// As AttentionPlan::range_bytes(), of the layer's own tensors; 0 for those that it has no use for.
-  [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionTensors::*tensor,
-                                         VkDeviceSize offset = 0) const;
+
+  using PlanOf::range_bytes;
   /// The same of a parameter.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionParameters::*tensor,
                                          VkDeviceSize offset = 0) const;
@@ -270,45 +230,27 @@ class MultiHeadAttentionPlan {
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange AttentionTensors::*tensor,
                                          VkDeviceSize offset = 0) const;
 
-  /// As AttentionPlan::make_bindings(). A range that is too small is refused with the tensor's shape.
-  [[nodiscard]] Result<MultiHeadAttentionBindings> make_bindings(const MultiHeadAttentionTensors& tensors,
-                                                                 const BufferRange& workspace = {},
-                                                                 VkDescriptorPool pool = {}) const;
-  /// Points existing bindings at other tensors. Only while none is in use. An error that a step
-  /// gives, and that names it, leaves them incomplete: rewrite them once more before they are recorded.
-  [[nodiscard]] Result<void> rewrite(MultiHeadAttentionBindings& bindings,
-                                     const MultiHeadAttentionTensors& tensors,
-                                     const BufferRange& workspace = {}) const;
-  /// That the bindings were made by this plan or a copy of it.
-  [[nodiscard]] bool has_made(const MultiHeadAttentionBindings& bindings) const noexcept;
-
-  /// As AttentionPlan::record().
-  void record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
-              const RecordOptions& options = {}) const noexcept;
-
  private:
-  explicit MultiHeadAttentionPlan(Shared<const detail::ModuleState> state) : state_(std::move(state)) {}
-  Shared<const detail::ModuleState> state_;
+  friend PlanOf;
+  explicit MultiHeadAttentionPlan(Shared<const detail::PlanState> state) : PlanOf(std::move(state)) {}
 };
 
 /// The gradients of a layer. With L a number that depends on `output` alone, grad_output is dL/doutput.
 struct MultiHeadAttentionBackwardDesc {
   MultiHeadAttentionDesc forward{};  ///< as the forward pass was planned, with saves_for_gradients
 
-  bool has_grad_query = true;          ///< write grad_query: all of the input's of LayerInputs::kSelf
-  bool has_grad_key = true;            ///< write grad_key, where the layer has this input
-  bool has_grad_value = true;          ///< write grad_value, likewise
-  bool has_grad_parameters = true;     ///< write the gradients of all parameters
-  bool has_grad_mask = false;          ///< write grad_mask, of attention.mask where it is of numbers
-  bool has_grad_alibi_slopes = false;  ///< write grad_alibi_slopes, of Alibi::kGiven
-  bool has_grad_sinks = false;         ///< write grad_sinks, of attention.has_sinks
-  bool adds_to_inputs = false;         ///< what grad_query, grad_key and grad_value hold is added to them
-  bool adds_to_parameters = false;     ///< likewise of parameters: sums over several batches
+  bool has_grad_query = true;       ///< write grad_query: all of the input's of LayerInputs::kSelf
+  bool has_grad_key = true;         ///< write grad_key, where the layer has this input
+  bool has_grad_value = true;       ///< write grad_value, likewise
+  bool has_grad_parameters = true;  ///< write the gradients of all parameters
+  /// Gradients of what features of forward.attention take: has_grad_mask, grad_mask, has_grad_alibi_slopes
+  /// and so on. Its problem and the gradients of Q, K and V are the layer's own and stay at their defaults
+  /// here.
+  BackwardDesc attention{};
+  bool adds_to_inputs = false;      ///< what grad_query, grad_key and grad_value hold is added to them
+  bool adds_to_parameters = false;  ///< likewise of parameters: sums over several batches
   /// Of the parameters' gradients: float32, float16 or bfloat16; not given: parameter_type.
   std::optional<DataType> grad_parameter_type{};
-  /// As BackwardDesc::grad_mask: over (batch, query_head, query, key), summed along a dimension with stride
-  /// 0. Float32 or float16; not given: type and strides of the mask.
-  std::optional<TensorDesc> grad_mask{};
 
   /// The same with everything given.
   [[nodiscard]] MultiHeadAttentionBackwardDesc resolved() const;
@@ -326,48 +268,28 @@ struct MultiHeadAttentionBackwardTensors {
   BufferRange grad_key{};     ///< with the shape of key; written
   BufferRange grad_value{};   ///< with the shape of value; written
   MultiHeadAttentionParameters grad_parameters{};  ///< written
-  BufferRange grad_mask{};                         ///< MultiHeadAttentionBackwardDesc::grad_mask; written
-  BufferRange grad_alibi_slopes{};                 ///< float32, one per query head; written
-  BufferRange grad_sinks{};                        ///< float32, one per query head; written
+  /// Gradients that MultiHeadAttentionBackwardDesc::attention asks for; written. Those of Q, K, V and O, and
+  /// `forward`, are not looked at.
+  BackwardTensors attention{};
 };
 
 /// Checks every rule that needs no device; the first broken one is the error.
 [[nodiscard]] Result<void> validate(const MultiHeadAttentionBackwardDesc& desc);
 
-/// An immutable plan of the gradients, as MultiHeadAttentionPlan. Two runs with the same inputs give the same
-/// bits.
-class MultiHeadAttentionBackwardPlan {
+/// A plan of the gradients, as MultiHeadAttentionPlan. Two runs with the same inputs give the same bits.
+class MultiHeadAttentionBackwardPlan
+    : public PlanOf<MultiHeadAttentionBackwardPlan, MultiHeadAttentionBackwardDesc,
+                    MultiHeadAttentionBackwardTensors, MultiHeadAttentionOptions> {
  public:
-  /// As MultiHeadAttentionPlan::create().
-  [[nodiscard]] static Result<MultiHeadAttentionBackwardPlan> create(
-      const Device& device, const MultiHeadAttentionBackwardDesc& desc,
-      const MultiHeadAttentionOptions& options = {});
-
-  /// As those of MultiHeadAttentionPlan.
-  /// @{
-  [[nodiscard]] Result<void> compile() const;
-  [[nodiscard]] bool is_compiled() const noexcept;
-  [[nodiscard]] const MultiHeadAttentionBackwardDesc& desc() const;
+  /// As that of MultiHeadAttentionPlan.
   [[nodiscard]] std::vector<LayerStep> steps() const;
-  [[nodiscard]] std::string describe() const;
-  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
-  [[nodiscard]] PlanRequirements requirements() const;
-  [[nodiscard]] Result<MultiHeadAttentionBindings> make_bindings(
-      const MultiHeadAttentionBackwardTensors& tensors, const BufferRange& workspace = {},
-      VkDescriptorPool pool = {}) const;
-  [[nodiscard]] Result<void> rewrite(MultiHeadAttentionBindings& bindings,
-                                     const MultiHeadAttentionBackwardTensors& tensors,
-                                     const BufferRange& workspace = {}) const;
-  [[nodiscard]] bool has_made(const MultiHeadAttentionBindings& bindings) const noexcept;
-  void record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
-              const RecordOptions& options = {}) const noexcept;
-  /// @}
-  /// As MultiHeadAttentionPlan::range_bytes(), of grad_output and all gradients but those
-  /// of parameters.
-  [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionBackwardTensors::*tensor,
-                                         VkDeviceSize offset = 0) const;
+
+  using PlanOf::range_bytes;
   /// The same of a parameter's gradient.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionParameters::*gradient,
+                                         VkDeviceSize offset = 0) const;
+  /// The same of MultiHeadAttentionBackwardTensors::attention.
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange BackwardTensors::*gradient,
                                          VkDeviceSize offset = 0) const;
   /// The same of MultiHeadAttentionBackwardTensors::forward, which is read.
   /// @{
@@ -380,9 +302,8 @@ class MultiHeadAttentionBackwardPlan {
   /// @}
 
  private:
-  explicit MultiHeadAttentionBackwardPlan(Shared<const detail::ModuleState> state)
-      : state_(std::move(state)) {}
-  Shared<const detail::ModuleState> state_;
+  friend PlanOf;
+  explicit MultiHeadAttentionBackwardPlan(Shared<const detail::PlanState> state) : PlanOf(std::move(state)) {}
 };
 
 }  // namespace vkattn

@@ -150,6 +150,9 @@ class Plan {
   void record(VkCommandBuffer commands, const Bindings& bindings,
               const RecordOptions& options = {}) const noexcept;
 
+  /// For the library's own files.
+  [[nodiscard]] const detail::PlanState& state() const { return *state_; }
+
  protected:
   /// For plans of one operation.
   /// @{
@@ -159,26 +162,25 @@ class Plan {
   Plan& operator=(const Plan&) = default;
   Plan& operator=(Plan&&) = default;
   ~Plan() = default;
-
-  [[nodiscard]] const detail::PlanState& state() const { return *state_; }
   /// @}
 
  private:
   Shared<const detail::PlanState> state_;
 };
 
-/// A plan of one operation: `Made`, with its descriptor and the tensors of an execution.
-template <class Made, class OwnDesc, class OwnTensors>
+/// A plan of one operation: `Made`, with its descriptor, the tensors of an execution, and how to plan it.
+template <class Made, class OwnDesc, class OwnTensors, class OwnOptions = PlanOptions>
 class PlanOf : public Plan {
  public:
   using Desc = OwnDesc;        ///< what is to be computed
   using Tensors = OwnTensors;  ///< of one execution
+  using Options = OwnOptions;  ///< how to plan it
 
   /// validate -> select -> plan. Errors: a broken rule of the descriptor, an option that the operation has no
   /// use for, a device limit (named, with both numbers), no kernel that accepts (each reason), or Vulkan's
   /// own.
   [[nodiscard]] static Result<Made> create(const Device& device, const Desc& desc,
-                                           const PlanOptions& options = {});
+                                           const Options& options = {});
 
   /// The problem that it computes, with everything given: as Desc::resolved() where that is there.
   [[nodiscard]] const Desc& desc() const;

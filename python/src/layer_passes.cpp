@@ -116,7 +116,7 @@ void bind_forward_results(const Results& results, const MultiHeadAttentionDesc& 
 template <class Plan, class Tensors>
 void execute_layer(const Runtime& runtime, const Plan& plan, const Tensors& tensors) {
   const Buffer workspace = take(runtime.create_workspace(plan));
-  const MultiHeadAttentionBindings bindings = take(plan.make_bindings(tensors, workspace.range()));
+  const Bindings bindings = take(plan.make_bindings(tensors, workspace.range()));
   take(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
 

@@ -161,7 +161,7 @@ void add_gradients(const Request& request, ProgramDesc& program, ProgramSet& set
       tensor.layout = byte_layout(storage, row.extents(request.desc));
     }
     program.tensors.push_back(std::move(tensor));
-    program.parameter_offsets.push_back(
+    program.layout().parameter_offsets.push_back(
         {row.binding, static_cast<std::uint32_t>(sizeof(FeatureParams)) + row.offset_byte});
     if (bytes == 0) continue;
     ProgramBinding& binding = set.bindings[row.binding];
@@ -191,7 +191,7 @@ ProgramDesc program_without_passes(const Request& request, const TensorWindows& 
   const AttentionDesc& attention = request.desc.attention;
   const BackwardLayout& layout = request.layout;
   ProgramDesc program = program_of_inputs(attention, whole);
-  program.binding_count = VKATTN_BACKWARD_BINDING_COUNT;
+  program.layout().binding_count = VKATTN_BACKWARD_BINDING_COUNT;
   program.workspace_bytes = layout.workspace_bytes;
   add_dropout_words(program);
   ProgramSet set;

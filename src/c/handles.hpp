@@ -27,7 +27,6 @@
 namespace vkattn::c {
 using AnyPlan = std::variant<AttentionPlan, AppendPlan, MergePlan, BackwardPlan, MatmulPlan,
                              MultiHeadAttentionPlan, MultiHeadAttentionBackwardPlan>;
-using AnyBindings = std::variant<Bindings, MultiHeadAttentionBindings>;
 }  // namespace vkattn::c
 
 struct vkattn_device {
@@ -44,7 +43,7 @@ struct vkattn_plan {
 
 struct vkattn_bindings {
   vkattn::c::AnyPlan plan;  ///< that has made them
-  vkattn::c::AnyBindings bindings;
+  vkattn::Bindings bindings;
 };
 
 struct vkattn_score_function {

@@ -38,8 +38,7 @@ constexpr std::array<FieldRow, 4> kOfLayers{{
 }};
 
 /// Of every operation that has a use for them, but not of layers.
-constexpr std::array<FieldRow, 3> kNotOfLayers{{
-    {"push_descriptors", "0", [](const O& o) { return o.push_descriptors != 0; }},
+constexpr std::array<FieldRow, 2> kNotOfLayers{{
     {"chunk_keys", "0", [](const O& o) { return o.chunk_keys != 0; }},
     {"inner_splits", "0", [](const O& o) { return o.inner_splits != 0; }},
 }};
@@ -142,11 +141,15 @@ Result<MultiHeadAttentionOptions> layer_options(const vkattn_plan_options& given
   MultiHeadAttentionOptions options;
   options.pipeline_cache = given.pipeline_cache;
   options.attention = options_of(given);
-  options.matmul_kernel = text(given.matmul_kernel);
-  options.backward_kernel = text(given.backward_kernel);
-  options.matmul_refusals = refusals_of(given.matmul_refusals, given.matmul_refusal_count);
-  options.backward_refusals = refusals_of(given.backward_refusals, given.backward_refusal_count);
+  // Set of the layer, below.
+  options.attention.push_descriptors = false;
+  options.matmul.kernel = text(given.matmul_kernel);
+  options.backward.kernel = text(given.backward_kernel);
+  options.matmul.refusals = refusals_of(given.matmul_refusals, given.matmul_refusal_count);
+  options.backward.refusals = refusals_of(given.backward_refusals, given.backward_refusal_count);
   options.max_dispatch_ns = given.max_dispatch_ns;
+  options.capture_statistics = given.capture_statistics != 0;
+  options.push_descriptors = given.push_descriptors != 0;
   options.deferred_compilation = given.deferred_compilation != 0;
   return options;
 }

@@ -11,23 +11,12 @@ namespace c = vkattn::c;
 
 namespace {
 
-template <class Plan>
-constexpr bool kIsLayer =
-    std::is_same_v<typename c::Kind<Plan>::Bindings, vkattn::MultiHeadAttentionBindings>;
-
 /// Calls `call` with the tensors of the plan's kind and the workspace.
 template <class Plan, class Call>
 Result<void> with_tensors(const Plan& /*plan*/, const vkattn_execution& given, const Call& call) {
   const auto tensors = c::tensors_of<Plan>(given);
   if (!tensors) return tensors.error();
   return call(*tensors, vkattn::BufferRange{given.workspace, given.workspace_offset, given.workspace_size});
-}
-
-/// The bindings where they are of the plan's kind and made by it, else null.
-template <class Plan>
-const typename c::Kind<Plan>::Bindings* own_bindings(const Plan& plan, const vkattn_bindings& bindings) {
-  const auto* const own = std::get_if<typename c::Kind<Plan>::Bindings>(&bindings.bindings);
-  return own != nullptr && plan.has_made(*own) ? own : nullptr;
 }
 
 }  // namespace
@@ -66,9 +55,8 @@ vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_ex
     if (!given) return given.error();
     return std::visit(
         [&](const auto& it) {
-          using Own = typename c::Kind<std::decay_t<decltype(it)>>::Bindings;
-          auto& own = std::get<Own>(bindings->bindings);
-          return with_tensors(it, *given, [&](const auto&... bound) { return it.rewrite(own, bound...); });
+          return with_tensors(it, *given,
+                              [&](const auto&... bound) { return it.rewrite(bindings->bindings, bound...); });
         },
         bindings->plan);
   });
@@ -87,20 +75,12 @@ vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const v
     if (!how) return how.error();
     return std::visit(
         [&](const auto& it) -> Result<void> {
-          const auto* const own = own_bindings(it, *bindings);
-          if (own == nullptr)
+          if (!it.has_made(bindings->bindings))
             return c::invalid("these bindings were made by another plan: record them with that one");
           if (!it.is_compiled()) {
             return c::invalid("the plan is not compiled yet: call vkattn_plan_compile and wait for it");
           }
-          if constexpr (kIsLayer<std::decay_t<decltype(it)>>) {
-            if (!own->is_complete()) {
-              return c::invalid(
-                  "these bindings are not complete, as vkattn_bindings_rewrite failed in the middle: rewrite "
-                  "them once more");
-            }
-          }
-          it.record(commands, *own, *how);
+          it.record(commands, bindings->bindings, *how);
           return {};
         },
         plan->plan);
@@ -118,12 +98,8 @@ vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
     if (!how) return how.error();
     return std::visit(
         [&](const auto& it) -> Result<void> {
-          if constexpr (kIsLayer<std::decay_t<decltype(it)>>) {
-            return c::invalid("a layer is recorded with bindings: call vkattn_record");
-          } else {
-            return with_tensors(it, *given,
-                                [&](const auto&... bound) { return it.record(commands, bound..., *how); });
-          }
+          return with_tensors(it, *given,
+                              [&](const auto&... bound) { return it.record(commands, bound..., *how); });
         },
         plan->plan);
   });

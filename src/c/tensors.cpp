@@ -113,14 +113,11 @@ constexpr std::array<Member<W>, 7> kParameters{{
 // From the number of a parameter to that of its gradient.
 constexpr vkattn_tensor kToGradient = VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT - VKATTN_TENSOR_IN_PROJ_WEIGHT;
 
-constexpr std::array<Member<G>, 7> kLayerGradients{{
+constexpr std::array<Member<G>, 4> kLayerGradients{{
     {VKATTN_TENSOR_GRAD_OUTPUT, &G::grad_output},
     {VKATTN_TENSOR_GRAD_QUERY, &G::grad_query},
     {VKATTN_TENSOR_GRAD_KEY, &G::grad_key},
     {VKATTN_TENSOR_GRAD_VALUE, &G::grad_value},
-    {VKATTN_TENSOR_GRAD_MASK, &G::grad_mask},
-    {VKATTN_TENSOR_GRAD_ALIBI_SLOPES, &G::grad_alibi_slopes},
-    {VKATTN_TENSOR_GRAD_SINKS, &G::grad_sinks},
 }};
 
 // Null where the table has no such tensor.
@@ -221,6 +218,7 @@ BufferRange* place(L& tensors, vkattn_tensor tensor) {
 BufferRange* place(G& tensors, vkattn_tensor tensor) {
   if (BufferRange* const own = member_of(tensors, find(kLayerGradients, tensor))) return own;
   if (BufferRange* const own = member_of(tensors.grad_parameters, find_gradient(tensor))) return own;
+  if (BufferRange* const own = member_of(tensors.attention, find(kBackward, tensor))) return own;
   return place(tensors.forward, tensor);
 }
 
@@ -261,6 +259,7 @@ VkDeviceSize range_bytes(const MultiHeadAttentionBackwardPlan& plan, vkattn_tens
                          VkDeviceSize offset) {
   if (BufferRange G::*const own = find(kLayerGradients, tensor)) return plan.range_bytes(own, offset);
   if (BufferRange W::*const own = find_gradient(tensor)) return plan.range_bytes(own, offset);
+  if (BufferRange B::*const own = find(kBackward, tensor)) return plan.range_bytes(own, offset);
   if (BufferRange L::*const own = find(kLayer, tensor)) return plan.forward_range_bytes(own, offset);
   if (BufferRange W::*const own = find(kParameters, tensor)) return plan.forward_range_bytes(own, offset);
   BufferRange A::*const feature = find_feature(tensor);
@@ -272,8 +271,8 @@ Result<vkattn_execution> execution(const vkattn_execution* given) {
 }
 
 template <class Plan>
-Result<typename Kind<Plan>::Tensors> tensors_of(const vkattn_execution& given) {
-  typename Kind<Plan>::Tensors tensors;
+Result<typename Plan::Tensors> tensors_of(const vkattn_execution& given) {
+  typename Plan::Tensors tensors;
   std::array<bool, kTensorNumbers> seen{};
   if (Result<void> s = check_list(given.tensors, given.tensor_count, "vkattn_execution::tensors"); !s)
     return s.error();

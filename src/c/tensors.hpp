@@ -14,41 +14,35 @@ namespace vkattn::c {
 /// Numbers of tensors are below it.
 inline constexpr vkattn_tensor kTensorNumbers = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS + 1;
 
-/// What a kind of plan is bound to.
-template <class BoundTensors, class MadeBindings = Bindings>
-struct KindOf {
-  using Tensors = BoundTensors;
-  using Bindings = MadeBindings;
-};
+/// What messages call a kind of plan.
 template <class Plan>
 struct Kind;
 template <>
-struct Kind<AttentionPlan> : KindOf<AttentionTensors> {
+struct Kind<AttentionPlan> {
   static constexpr const char* kName = "attention";
 };
 template <>
-struct Kind<AppendPlan> : KindOf<AppendTensors> {
+struct Kind<AppendPlan> {
   static constexpr const char* kName = "an append";
 };
 template <>
-struct Kind<MergePlan> : KindOf<MergeTensors> {
+struct Kind<MergePlan> {
   static constexpr const char* kName = "a merge";
 };
 template <>
-struct Kind<BackwardPlan> : KindOf<BackwardTensors> {
+struct Kind<BackwardPlan> {
   static constexpr const char* kName = "gradients of attention";
 };
 template <>
-struct Kind<MatmulPlan> : KindOf<MatmulTensors> {
+struct Kind<MatmulPlan> {
   static constexpr const char* kName = "a matrix multiplication";
 };
 template <>
-struct Kind<MultiHeadAttentionPlan> : KindOf<MultiHeadAttentionTensors, MultiHeadAttentionBindings> {
+struct Kind<MultiHeadAttentionPlan> {
   static constexpr const char* kName = "a layer";
 };
 template <>
-struct Kind<MultiHeadAttentionBackwardPlan>
-    : KindOf<MultiHeadAttentionBackwardTensors, MultiHeadAttentionBindings> {
+struct Kind<MultiHeadAttentionBackwardPlan> {
   static constexpr const char* kName = "gradients of a layer";
 };
 
@@ -88,7 +82,7 @@ struct ParameterNumbers {
 /// What an execution binds of a kind of plan. An error names a tensor that the kind does not have, or that is
 /// bound twice.
 template <class Plan>
-[[nodiscard]] Result<typename Kind<Plan>::Tensors> tensors_of(const vkattn_execution& given);
+[[nodiscard]] Result<typename Plan::Tensors> tensors_of(const vkattn_execution& given);
 extern template Result<AttentionTensors> tensors_of<AttentionPlan>(const vkattn_execution&);
 extern template Result<AppendTensors> tensors_of<AppendPlan>(const vkattn_execution&);
 extern template Result<MergeTensors> tensors_of<MergePlan>(const vkattn_execution&);

@@ -29,7 +29,7 @@ using shared::AppendParams;
 
 static_assert(sizeof(AppendParams) <= 128, "push constants of 128 bytes are all that every device has");
 static_assert(offsetof(AppendParams, unit_count) == offsetof(AppendParams, first_unit) + 4,
-              "ProgramDesc::units_byte");
+              "ProgramLayout::units_byte");
 
 namespace {
 
@@ -326,16 +326,17 @@ void allow_in_place(const AppendDesc& desc, ProgramDesc& program) {
 
 Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& capabilities) {
   ProgramDesc program;
-  program.binding_count = VKATTN_APPEND_BINDING_COUNT;
-  program.push_constant_bytes = sizeof(AppendParams);
-  program.units_byte = offsetof(AppendParams, first_unit);
-  program.push_offsets = {{VKATTN_APPEND_BINDING_SOURCE, offsetof(AppendParams, source_offset)},
-                          {VKATTN_APPEND_BINDING_TARGET, offsetof(AppendParams, target_offset)},
-                          {VKATTN_APPEND_BINDING_POSITIONS, offsetof(AppendParams, positions_offset)},
-                          {VKATTN_APPEND_BINDING_NEW_LENGTHS, offsetof(AppendParams, new_lengths_offset)},
-                          {VKATTN_APPEND_BINDING_PAGE_TABLE, offsetof(AppendParams, page_table_offset)},
-                          {VKATTN_APPEND_BINDING_SCALES, offsetof(AppendParams, scales_offset)},
-                          {VKATTN_APPEND_BINDING_FREQUENCIES, offsetof(AppendParams, frequencies_offset)}};
+  program.layout().binding_count = VKATTN_APPEND_BINDING_COUNT;
+  program.layout().push_constant_bytes = sizeof(AppendParams);
+  program.layout().units_byte = offsetof(AppendParams, first_unit);
+  program.layout().push_offsets = {
+      {VKATTN_APPEND_BINDING_SOURCE, offsetof(AppendParams, source_offset)},
+      {VKATTN_APPEND_BINDING_TARGET, offsetof(AppendParams, target_offset)},
+      {VKATTN_APPEND_BINDING_POSITIONS, offsetof(AppendParams, positions_offset)},
+      {VKATTN_APPEND_BINDING_NEW_LENGTHS, offsetof(AppendParams, new_lengths_offset)},
+      {VKATTN_APPEND_BINDING_PAGE_TABLE, offsetof(AppendParams, page_table_offset)},
+      {VKATTN_APPEND_BINDING_SCALES, offsetof(AppendParams, scales_offset)},
+      {VKATTN_APPEND_BINDING_FREQUENCIES, offsetof(AppendParams, frequencies_offset)}};
   // A row of packed ones may ask all entries whose it is.
   if (desc.new_lengths == Lengths::kPacked) {
     if (Result<void> s = check_iterations(capabilities, desc.batch + 1024); !s) return s.error();

@@ -162,7 +162,7 @@ Result<void> AttentionOperation::add_tensors(const AttentionTensors& tensors, Op
     return invalid("the block mask is said to be complete but its buffer is null");
   }
   // It is not computed then, which is all that comes before the kernel.
-  call.first_pass = kernel_pass_;
+  call.skipped = {0, kernel_pass_};
   return {};
 }
 

@@ -20,7 +20,7 @@ static_assert(VKATTN_FEATURE_BINDING_COUNT <= kMostBindings);
 static_assert(sizeof(AttentionParams) <= kMostPushConstantBytes);
 static_assert(sizeof(FeatureParams) <= kMostParameterBytes);
 static_assert(offsetof(AttentionParams, tile_count) == offsetof(AttentionParams, first_tile) + 4,
-              "ProgramDesc::units_byte");
+              "ProgramLayout::units_byte");
 
 ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, const TensorWindows& whole) {
   ProgramTensor tensor;
@@ -47,16 +47,17 @@ std::uint32_t stand_in(std::size_t binding) {
 
 ProgramDesc attention_program(const AttentionDesc& desc, const TensorWindows& whole) {
   ProgramDesc program;
-  program.binding_count = binding_count(desc);
-  program.push_constant_bytes = sizeof(AttentionParams);
-  program.units_byte = offsetof(AttentionParams, first_tile);
+  program.layout().binding_count = binding_count(desc);
+  program.layout().push_constant_bytes = sizeof(AttentionParams);
+  program.layout().units_byte = offsetof(AttentionParams, first_tile);
   const std::span<const TensorRow> table = tensor_table();
   program.tensors.reserve(table.size() + kMaxScoreBuffers + 1);  // which forward_program() adds
-  program.push_offsets.reserve(table.size());
+  program.layout().push_offsets.reserve(table.size());
   for (const TensorRow& row : table) {
     program.tensors.push_back(program_tensor(row, desc, whole));
     if (!row.is_used(desc)) continue;
-    auto& words = row.offset.in_push_constants ? program.push_offsets : program.parameter_offsets;
+    auto& words =
+        row.offset.in_push_constants ? program.layout().push_offsets : program.layout().parameter_offsets;
     words.push_back({row.binding, row.offset.byte});
   }
   return program;
@@ -89,9 +90,9 @@ DropoutWords dropout_words(const AttentionTensors& tensors) noexcept {
 }
 
 void add_dropout_words(ProgramDesc& program) {
-  program.call_words = {{0, offsetof(FeatureParams, dropout_seed_low)},
-                        {1, offsetof(FeatureParams, dropout_seed_high)},
-                        {2, offsetof(FeatureParams, dropout_offset)}};
+  program.layout().call_words = {{0, offsetof(FeatureParams, dropout_seed_low)},
+                                 {1, offsetof(FeatureParams, dropout_seed_high)},
+                                 {2, offsetof(FeatureParams, dropout_offset)}};
 }
 
 }  // namespace vkattn::detail

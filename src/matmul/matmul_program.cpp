@@ -28,7 +28,7 @@ using shared::MatmulParams;
 
 static_assert(sizeof(MatmulParams) <= 128, "push constants of 128 bytes are all that every device has");
 static_assert(offsetof(MatmulParams, unit_count) == offsetof(MatmulParams, first_unit) + 4,
-              "ProgramDesc::units_byte");
+              "ProgramLayout::units_byte");
 
 namespace {
 
@@ -337,13 +337,13 @@ Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& c
                                    const InnerSplit& split, const PlanOptions& options,
                                    const Capabilities& capabilities) {
   ProgramDesc program;
-  program.binding_count = VKATTN_MATMUL_BINDING_COUNT;
-  program.push_constant_bytes = sizeof(MatmulParams);
-  program.units_byte = offsetof(MatmulParams, first_unit);
-  program.push_offsets = {{VKATTN_MATMUL_BINDING_A, offsetof(MatmulParams, a_offset)},
-                          {VKATTN_MATMUL_BINDING_B, offsetof(MatmulParams, b_offset)},
-                          {VKATTN_MATMUL_BINDING_BIAS, offsetof(MatmulParams, bias_offset)},
-                          {VKATTN_MATMUL_BINDING_OUTPUT, offsetof(MatmulParams, output_offset)}};
+  program.layout().binding_count = VKATTN_MATMUL_BINDING_COUNT;
+  program.layout().push_constant_bytes = sizeof(MatmulParams);
+  program.layout().units_byte = offsetof(MatmulParams, first_unit);
+  program.layout().push_offsets = {{VKATTN_MATMUL_BINDING_A, offsetof(MatmulParams, a_offset)},
+                                   {VKATTN_MATMUL_BINDING_B, offsetof(MatmulParams, b_offset)},
+                                   {VKATTN_MATMUL_BINDING_BIAS, offsetof(MatmulParams, bias_offset)},
+                                   {VKATTN_MATMUL_BINDING_OUTPUT, offsetof(MatmulParams, output_offset)}};
   if (Result<void> s = add_tensors(desc, capabilities, program); !s) return s.error();
   if (desc.batch == 0 || desc.rows == 0 || desc.columns == 0) return program;
   const auto areas = areas_of(config, split, capabilities);

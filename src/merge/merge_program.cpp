@@ -20,7 +20,7 @@ using uint = std::uint32_t;
 using shared::MergeParams;
 
 static_assert(offsetof(MergeParams, unit_count) == offsetof(MergeParams, first_unit) + 4,
-              "ProgramDesc::units_byte");
+              "ProgramLayout::units_byte");
 
 namespace {
 
@@ -126,13 +126,13 @@ std::span<const MergeTensorRow, kMergeTensorCount> merge_tensor_table() {
 
 Result<ProgramDesc> merge_program(const MergeDesc& desc, const Capabilities& capabilities) {
   ProgramDesc program;
-  program.binding_count = VKATTN_MERGE_BINDING_COUNT;
-  program.push_constant_bytes = sizeof(MergeParams);
-  program.units_byte = offsetof(MergeParams, first_unit);
-  program.push_offsets = {{VKATTN_MERGE_BINDING_PARTS, offsetof(MergeParams, parts_offset)},
-                          {VKATTN_MERGE_BINDING_PART_LSE, offsetof(MergeParams, part_lse_offset)},
-                          {VKATTN_MERGE_BINDING_OUTPUT, offsetof(MergeParams, output_offset)},
-                          {VKATTN_MERGE_BINDING_LSE, offsetof(MergeParams, lse_offset)}};
+  program.layout().binding_count = VKATTN_MERGE_BINDING_COUNT;
+  program.layout().push_constant_bytes = sizeof(MergeParams);
+  program.layout().units_byte = offsetof(MergeParams, first_unit);
+  program.layout().push_offsets = {{VKATTN_MERGE_BINDING_PARTS, offsetof(MergeParams, parts_offset)},
+                                   {VKATTN_MERGE_BINDING_PART_LSE, offsetof(MergeParams, part_lse_offset)},
+                                   {VKATTN_MERGE_BINDING_OUTPUT, offsetof(MergeParams, output_offset)},
+                                   {VKATTN_MERGE_BINDING_LSE, offsetof(MergeParams, lse_offset)}};
   if (Result<void> s = add_tensors(desc, capabilities, program); !s) return s.error();
   if (desc.rows == 0) return program;
   if (desc.value_dim != 0) {

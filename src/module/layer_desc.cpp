@@ -4,6 +4,7 @@
 #include <bit>
 #include <string_view>
 
+#include "backward/gradient_table.hpp"
 #include "common/message.hpp"
 #include "module/layer_shape.hpp"
 #include "module/layer_steps.hpp"
@@ -239,9 +240,10 @@ Result<void> check_backward(const MultiHeadAttentionBackwardDesc& desc) {
         "attention.query_lengths is kPerEntry, but gradients of weights are sums over all rows; take "
         "packed sequences, or whole rows with a gradient of 0");
   }
+  BackwardDesc of_features = desc.attention;
+  of_features.has_grad_query = of_features.has_grad_key = of_features.has_grad_value = false;
   const bool any = desc.has_grad_query || desc.has_grad_key || desc.has_grad_value ||
-                   desc.has_grad_parameters || desc.has_grad_mask || desc.has_grad_alibi_slopes ||
-                   desc.has_grad_sinks;
+                   desc.has_grad_parameters || any_gradient(of_features);
   if (!any) return invalid("no gradient is asked for; set has_grad_query or another of them");
   return validate(attention_gradients(desc));
 }
@@ -279,7 +281,7 @@ MultiHeadAttentionBackwardDesc MultiHeadAttentionBackwardDesc::resolved() const 
   MultiHeadAttentionBackwardDesc full = *this;
   full.forward = forward.resolved();
   if (!grad_parameter_type) full.grad_parameter_type = full.forward.parameter_type;
-  full.grad_mask = detail::attention_gradients(full).resolved().grad_mask;
+  full.attention.grad_mask = detail::attention_gradients(full).resolved().grad_mask;
   return full;
 }
 

@@ -1,13 +1,14 @@
-// The plans of a layer.
-#include <algorithm>
+// A layer and its gradients as operations.
+#include <array>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/message.hpp"
 #include "kernels/select.hpp"
 #include "module/layer_steps.hpp"
-#include "vulkan/debug.hpp"
-#include "vulkan/device_state.hpp"
+#include "operation/plan_of.hpp"
 
 namespace vkattn {
 
@@ -18,140 +19,12 @@ namespace {
 /// Of both passes: options are often the same for both.
 Result<void> check_options(const MultiHeadAttentionOptions& options) {
   Result<void> s = check_refusals(options.attention.refusals);
-  if (s) s = check_refusals(options.matmul_refusals, "matmul_refusals");
-  if (s) s = check_refusals(options.backward_refusals, "backward_refusals");
+  if (s) s = check_refusals(options.matmul.refusals, "matmul.refusals");
+  if (s) s = check_refusals(options.backward.refusals, "backward.refusals");
+  if (s && options.attention.push_descriptors) {
+    return invalid("MultiHeadAttentionOptions::attention has push_descriptors: set that of the layer");
+  }
   return s;
-}
-
-Result<AttentionPlan> attention_plan(const Device& device, const MultiHeadAttentionDesc& desc,
-                                     const MultiHeadAttentionOptions& options) {
-  if (const auto& given = options.attention_plan) {
-    if (given->is_on(device) && given->desc() == desc.attention) return *given;
-    return invalid("MultiHeadAttentionOptions::attention_plan is of another problem or device; make it of ",
-                   "MultiHeadAttentionDesc::resolved().attention");
-  }
-  PlanOptions how = options.attention;
-  how.pipeline_cache = options.pipeline_cache;
-  if (how.max_dispatch_ns == 0) how.max_dispatch_ns = options.max_dispatch_ns;
-  how.deferred_compilation = options.deferred_compilation;
-  return made_by(options.make_attention, "make_attention", device, desc.attention, how);
-}
-
-Result<Shared<const ModuleState>> make_forward(const Device& device, const MultiHeadAttentionDesc& given,
-                                               const MultiHeadAttentionOptions& options) {
-  if (Result<void> s = validate(given); !s) return s.error();
-  if (Result<void> s = check_options(options); !s) return s.error();
-  if (options.attention.push_descriptors) {
-    return invalid("MultiHeadAttentionOptions::attention has push_descriptors, but a layer has bindings");
-  }
-  auto made = std::make_shared<ModuleState>(device, options);
-  ModuleState& state = *made;
-  state.desc = given.resolved();
-  auto attention = attention_plan(device, state.desc, options);
-  if (!attention) return attention.error();
-  const LayerShape shape = layer_shape(state.desc);
-  state.memory = layer_memory(state.desc, shape);
-  add_layer_tensors(state.desc, shape, state.memory.bytes, true, state.program);
-  add_output_tensors(state.desc, shape, state.program);
-  ProgramTensor block_mask;
-  block_mask.name = "block mask";
-  block_mask.bytes = attention->block_mask_bytes();
-  block_mask.written = true;
-  state.program.add_place(std::move(block_mask), place_of(&AttentionTensors::block_mask));
-  if (Result<void> s = add_forward_steps(state.desc, *attention, state.program); !s) return s.error();
-  state.attention = *std::move(attention);
-  return Shared<const ModuleState>(std::move(made));
-}
-
-Result<Shared<const ModuleState>> make_backward(const Device& device,
-                                                const MultiHeadAttentionBackwardDesc& given,
-                                                const MultiHeadAttentionOptions& options) {
-  if (Result<void> s = validate(given); !s) return s.error();
-  if (Result<void> s = check_options(options); !s) return s.error();
-  auto made = std::make_shared<ModuleState>(device, options);
-  ModuleState& state = *made;
-  state.backward = given.resolved();
-  state.desc = state.backward.forward;
-  const LayerShape shape = layer_shape(state.desc);
-  state.memory = layer_memory(state.desc, shape);
-  add_layer_tensors(state.desc, shape, state.memory.bytes, false, state.program);
-  add_gradient_tensors(state.backward, shape, state.program);
-  if (Result<void> s = add_backward_steps(state.backward, state.program); !s) return s.error();
-  return Shared<const ModuleState>(std::move(made));
-}
-
-/// Only the forward pass averages weights.
-bool averages_weights(const ModuleState& state) {
-  return state.desc.has_averaged_weights && state.attention;
-}
-
-std::size_t head_share_bytes(const ModuleState& state) {
-  return static_cast<std::size_t>(state.desc.attention.query_heads) * sizeof(float);
-}
-
-Result<ParameterPiece> make_head_shares(const ModuleState& state) {
-  if (!averages_weights(state)) return ParameterPiece();
-  const auto heads = static_cast<std::size_t>(state.desc.attention.query_heads);
-  auto piece = state.program.device().state().parameters->take(head_share_bytes(state));
-  if (!piece) return piece.error();
-  // The memory may be the caller's, mapped at any address.
-  const float share = 1.0F / static_cast<float>(heads);
-  for (std::size_t i = 0; i < heads; ++i)
-    std::memcpy(piece->data() + i * sizeof(share), &share, sizeof(share));
-  return piece;
-}
-
-BufferRange range_of(const ParameterPiece& shares, const ModuleState& state) {
-  if (shares.buffer() == VkBuffer{}) return {};
-  return {shares.buffer(), shares.offset(), head_share_bytes(state)};
-}
-
-ModuleCall call_of(const MultiHeadAttentionTensors& tensors, const BufferRange& workspace,
-                   const ParameterPiece& shares, const ModuleState& state) {
-  return {tensors, nullptr, workspace, range_of(shares, state)};
-}
-
-ModuleCall call_of(const MultiHeadAttentionBackwardTensors& tensors, const BufferRange& workspace,
-                   const ParameterPiece& shares, const ModuleState& state) {
-  return {tensors.forward, &tensors, workspace, range_of(shares, state)};
-}
-
-template <class Tensors>
-Result<MultiHeadAttentionBindings> bind_layer(const Shared<const ModuleState>& state, const Tensors& tensors,
-                                              const BufferRange& workspace, VkDescriptorPool pool) {
-  auto bindings = std::make_unique<ModuleBindingsState>();
-  bindings->plan = state;
-  auto shares = make_head_shares(*state);
-  if (!shares) return shares.error();
-  bindings->head_shares = *std::move(shares);
-  auto steps = state->program.bind(call_of(tensors, workspace, bindings->head_shares, *state), pool);
-  if (!steps) return steps.error();
-  bindings->steps = *std::move(steps);
-  return MultiHeadAttentionBindings(std::move(bindings));
-}
-
-template <class Tensors>
-Result<void> rewrite_layer(const Shared<const ModuleState>& state, const MultiHeadAttentionBindings& bindings,
-                           const Tensors& tensors, const BufferRange& workspace) {
-  ModuleBindingsState& own = bindings.state();
-  if (own.plan != state) return invalid("these bindings were made by another plan");
-  const ModuleCall call = call_of(tensors, workspace, own.head_shares, *state);
-  if (Result<void> s = state->program.check(call); !s) return s;
-  own.is_complete = false;
-  const Result<void> s = state->program.rewrite(own.steps, call);
-  own.is_complete = s.ok();
-  return s;
-}
-
-void record_layer(const Shared<const ModuleState>& state, VkCommandBuffer commands,
-                  const MultiHeadAttentionBindings& bindings, const RecordOptions& options) noexcept {
-  const ModuleBindingsState& own = bindings.state();
-  if (own.plan != state || !own.is_complete) {
-    write_text(state->program.device().state().log, LogLevel::kWarning,
-               "bindings of another layer, or that failed to be rewritten, record nothing");
-    return;
-  }
-  state->program.record(commands, own.steps, options);
 }
 
 std::string summary(const MultiHeadAttentionDesc& desc) {
@@ -162,157 +35,229 @@ std::string summary(const MultiHeadAttentionDesc& desc) {
                  desc.rotary.style == RotaryStyle::kNone ? "" : ", rotary", "\n");
 }
 
+/// What both passes of a layer have. `MainPlan` is that of their step that is attention or its gradients.
+template <class Own, class Desc, class Tensors, class MainPlan>
+class LayerOperation : public OperationOf<Own, Desc, Tensors> {
+ public:
+  /// By every rule that needs no device.
+  [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Device& device, const Desc& given,
+                                                         const MultiHeadAttentionOptions& options) {
+    if (Result<void> s = validate(given); !s) return s.error();
+    if (Result<void> s = check_options(options); !s) return s.error();
+    return std::make_unique<Own>(device, given.resolved(), options);
+  }
+
+  /// Both outlive the making of the plan, after which they are not used.
+  LayerOperation(const Device& device, Desc resolved, const MultiHeadAttentionOptions& options)
+      : OperationOf<Own, Desc, Tensors>(std::move(resolved)), device_(device), options_(options) {}
+
+  [[nodiscard]] const Tensors& symbols() const { return symbols_; }
+  [[nodiscard]] const MainPlan& main_plan() const { return std::get<MainPlan>(steps_[main_].step.plan); }
+  [[nodiscard]] const LayerMemory& memory() const { return memory_; }
+  [[nodiscard]] std::vector<LayerStep> steps() const {
+    std::vector<LayerStep> all;
+    for (const PlacedStep& placed : steps_) all.push_back(placed.step);
+    return all;
+  }
+
+  [[nodiscard]] Result<ProgramDesc> build(const PlanOptions& /*options*/,
+                                          const Capabilities& /*capabilities*/,
+                                          std::string_view& /*kernel*/) override {
+    std::size_t tensors = 0;
+    for_each_range(symbols_, [&](const BufferRange&) { ++tensors; });
+    LayerProgram program(device_, options_, tensors);
+    if (Result<void> s = add_steps(program); !s) return s.error();
+    ProgramDesc whole = program.finish();
+    steps_ = program.take_steps();
+    while (!std::holds_alternative<MainPlan>(steps_[main_].step.plan)) ++main_;
+    return whole;
+  }
+  /// Its steps have taken other kernels already where they could.
+  [[nodiscard]] bool is_of_kernel(const Error& /*error*/) const override { return false; }
+  [[nodiscard]] std::string program_lines(const ProgramDesc& /*program*/) const override {
+    std::string text;
+    for (const PlacedStep& placed : steps_) {
+      text += message("step: ", placed.step.name, placed.waits ? ", after all before it" : "", "\n",
+                      plan_of(placed.step).describe());
+    }
+    return text;
+  }
+
+  [[nodiscard]] Result<void> add_tensors(const Tensors& tensors, OperationCall& call) const override {
+    for_each_range(tensors, [&](const BufferRange& range) { call.add(range); });
+    // What attention takes from a call beside ranges.
+    OperationCall main;
+    if (Result<void> s =
+            typed_operation<MainPlan>(main_plan().state()).add_tensors(main_tensors(tensors), main);
+        !s) {
+      return s;
+    }
+    call.words = main.words;
+    const std::uint32_t first = steps_[main_].first_pass;
+    call.skipped = {first + main.skipped.begin, first + main.skipped.end};
+    return {};
+  }
+  [[nodiscard]] std::size_t tensor_index(BufferRange Tensors::*tensor) const override {
+    return number_of(symbols_.*tensor);
+  }
+
+ protected:
+  [[nodiscard]] virtual Result<void> add_steps(LayerProgram& program) = 0;
+  [[nodiscard]] virtual typename MainPlan::Tensors main_tensors(const Tensors& tensors) const = 0;
+  [[nodiscard]] LayerMemory& memory() { return memory_; }
+
+ private:
+  const Device& device_;
+  const MultiHeadAttentionOptions& options_;
+  const Tensors symbols_ = detail::symbols<Tensors>();
+  LayerMemory memory_;
+  std::vector<PlacedStep> steps_;
+  std::size_t main_ = 0;
+};
+
+class ForwardLayer final
+    : public LayerOperation<ForwardLayer, MultiHeadAttentionDesc, MultiHeadAttentionTensors, AttentionPlan> {
+ public:
+  using LayerOperation::LayerOperation;
+
+  [[nodiscard]] std::string_view name() const override { return "a layer"; }
+  [[nodiscard]] std::string problem_lines() const override { return "layer: " + summary(desc()); }
+
+ private:
+  [[nodiscard]] Result<void> add_steps(LayerProgram& program) override {
+    const LayerShape shape = layer_shape(desc());
+    memory() = layer_memory(desc(), shape);
+    name_layer_tensors(desc(), shape, symbols(), memory().bytes, true, program);
+    name_output_tensors(desc(), shape, symbols(), program);
+    return add_forward_steps(desc(), symbols(), program);
+  }
+  [[nodiscard]] AttentionTensors main_tensors(const MultiHeadAttentionTensors& tensors) const override {
+    return tensors.attention;
+  }
+};
+
+class BackwardLayer final : public LayerOperation<BackwardLayer, MultiHeadAttentionBackwardDesc,
+                                                  MultiHeadAttentionBackwardTensors, BackwardPlan> {
+ public:
+  using LayerOperation::LayerOperation;
+
+  [[nodiscard]] std::string_view name() const override { return "gradients of a layer"; }
+  [[nodiscard]] std::string problem_lines() const override {
+    return "gradients of a layer: " + summary(desc().forward);
+  }
+
+ private:
+  [[nodiscard]] Result<void> add_steps(LayerProgram& program) override {
+    const MultiHeadAttentionDesc& forward = desc().forward;
+    const LayerShape shape = layer_shape(forward);
+    memory() = layer_memory(forward, shape);
+    name_layer_tensors(forward, shape, symbols().forward, memory().bytes, false, program);
+    name_gradient_tensors(desc(), shape, symbols(), program);
+    return add_backward_steps(desc(), symbols(), program);
+  }
+  [[nodiscard]] BackwardTensors main_tensors(
+      const MultiHeadAttentionBackwardTensors& tensors) const override {
+    BackwardTensors backward = tensors.attention;
+    backward.forward = tensors.forward.attention;
+    return backward;
+  }
+};
+
+}  // namespace
+
+template <>
+struct OperationFor<MultiHeadAttentionDesc> {
+  using Type = ForwardLayer;
+};
+template <>
+struct OperationFor<MultiHeadAttentionBackwardDesc> {
+  using Type = BackwardLayer;
+};
+
+namespace {
+
+const ForwardLayer& forward_of(const PlanState& plan) {
+  return operation_of<MultiHeadAttentionDesc>(plan);
+}
+const BackwardLayer& backward_of(const PlanState& plan) {
+  return operation_of<MultiHeadAttentionBackwardDesc>(plan);
+}
+
+VkDeviceSize symbol_bytes(const PlanState& plan, const BufferRange& symbol, VkDeviceSize offset) {
+  return range_bytes(plan, number_of(symbol), offset);
+}
+
 }  // namespace
 
 }  // namespace detail
 
-MultiHeadAttentionBindings::MultiHeadAttentionBindings(Shared<detail::ModuleBindingsState> state)
-    : state_(std::move(state)) {}
-MultiHeadAttentionBindings::MultiHeadAttentionBindings(MultiHeadAttentionBindings&&) noexcept = default;
-MultiHeadAttentionBindings& MultiHeadAttentionBindings::operator=(MultiHeadAttentionBindings&&) noexcept =
-    default;
-MultiHeadAttentionBindings::~MultiHeadAttentionBindings() = default;
+template class PlanOf<MultiHeadAttentionPlan, MultiHeadAttentionDesc, MultiHeadAttentionTensors,
+                      MultiHeadAttentionOptions>;
+template class PlanOf<MultiHeadAttentionBackwardPlan, MultiHeadAttentionBackwardDesc,
+                      MultiHeadAttentionBackwardTensors, MultiHeadAttentionOptions>;
 
-bool MultiHeadAttentionBindings::is_complete() const noexcept {
-  return state_->is_complete;
-}
-
-Result<MultiHeadAttentionPlan> MultiHeadAttentionPlan::create(const Device& device,
-                                                              const MultiHeadAttentionDesc& desc,
-                                                              const MultiHeadAttentionOptions& options) {
-  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionPlan> {
-    auto state = detail::make_forward(device, desc, options);
-    if (!state) return state.error();
-    const MultiHeadAttentionPlan plan(*std::move(state));
-    detail::log_description(device.state().log, plan);
-    return plan;
-  });
-}
-
-Result<void> MultiHeadAttentionPlan::compile() const {
-  return detail::without_exceptions([&] { return state_->program.compile(); });
-}
-
-bool MultiHeadAttentionPlan::is_compiled() const noexcept {
-  return state_->program.is_compiled();
-}
-
-const MultiHeadAttentionDesc& MultiHeadAttentionPlan::desc() const {
-  return state_->desc;
+PlanOptions MultiHeadAttentionOptions::plan_options() const {
+  PlanOptions options;
+  options.pipeline_cache = pipeline_cache;
+  options.max_dispatch_ns = max_dispatch_ns;
+  options.capture_statistics = capture_statistics;
+  options.push_descriptors = push_descriptors;
+  options.deferred_compilation = deferred_compilation;
+  return options;
 }
 
 const AttentionPlan& MultiHeadAttentionPlan::attention() const {
-  return *state_->attention;
+  return detail::forward_of(state()).main_plan();
 }
 
 std::vector<LayerStep> MultiHeadAttentionPlan::steps() const {
-  return state_->program.plans();
-}
-
-std::string MultiHeadAttentionPlan::describe() const {
-  return "layer: " + detail::summary(state_->desc) + state_->program.describe();
-}
-
-std::vector<DispatchInfo> MultiHeadAttentionPlan::dispatches() const {
-  return state_->program.dispatches();
-}
-
-PlanRequirements MultiHeadAttentionPlan::requirements() const {
-  PlanRequirements needs = state_->program.requirements();
-  if (detail::averages_weights(*state_)) {
-    const std::size_t bytes = detail::head_share_bytes(*state_);
-    const auto& parameters = *state_->program.device().state().parameters;
-    needs.parameter_bytes += static_cast<std::uint32_t>(parameters.piece_bytes(bytes));
-  }
-  return needs;
+  return detail::forward_of(state()).steps();
 }
 
 VkDeviceSize MultiHeadAttentionPlan::saved_bytes() const {
-  return state_->desc.saves_for_gradients ? state_->memory.bytes : 0;
+  return desc().saves_for_gradients ? detail::forward_of(state()).memory().bytes : 0;
 }
 
-Result<MultiHeadAttentionBindings> MultiHeadAttentionPlan::make_bindings(
-    const MultiHeadAttentionTensors& tensors, const BufferRange& workspace, VkDescriptorPool pool) const {
-  return detail::without_exceptions([&] { return detail::bind_layer(state_, tensors, workspace, pool); });
+VkDeviceSize MultiHeadAttentionPlan::range_bytes(BufferRange MultiHeadAttentionParameters::*tensor,
+                                                 VkDeviceSize offset) const {
+  return detail::symbol_bytes(state(), detail::forward_of(state()).symbols().parameters.*tensor, offset);
 }
 
-Result<void> MultiHeadAttentionPlan::rewrite(MultiHeadAttentionBindings& bindings,
-                                             const MultiHeadAttentionTensors& tensors,
-                                             const BufferRange& workspace) const {
-  return detail::without_exceptions(
-      [&] { return detail::rewrite_layer(state_, bindings, tensors, workspace); });
-}
-
-bool MultiHeadAttentionPlan::has_made(const MultiHeadAttentionBindings& bindings) const noexcept {
-  return bindings.state().plan == state_;
-}
-
-void MultiHeadAttentionPlan::record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
-                                    const RecordOptions& options) const noexcept {
-  detail::record_layer(state_, commands, bindings, options);
-}
-
-Result<MultiHeadAttentionBackwardPlan> MultiHeadAttentionBackwardPlan::create(
-    const Device& device, const MultiHeadAttentionBackwardDesc& desc,
-    const MultiHeadAttentionOptions& options) {
-  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionBackwardPlan> {
-    auto state = detail::make_backward(device, desc, options);
-    if (!state) return state.error();
-    const MultiHeadAttentionBackwardPlan plan(*std::move(state));
-    detail::log_description(device.state().log, plan);
-    return plan;
-  });
-}
-
-Result<void> MultiHeadAttentionBackwardPlan::compile() const {
-  return detail::without_exceptions([&] { return state_->program.compile(); });
-}
-
-bool MultiHeadAttentionBackwardPlan::is_compiled() const noexcept {
-  return state_->program.is_compiled();
-}
-
-const MultiHeadAttentionBackwardDesc& MultiHeadAttentionBackwardPlan::desc() const {
-  return state_->backward;
+VkDeviceSize MultiHeadAttentionPlan::range_bytes(BufferRange AttentionTensors::*tensor,
+                                                 VkDeviceSize offset) const {
+  return detail::symbol_bytes(state(), detail::forward_of(state()).symbols().attention.*tensor, offset);
 }
 
 std::vector<LayerStep> MultiHeadAttentionBackwardPlan::steps() const {
-  return state_->program.plans();
+  return detail::backward_of(state()).steps();
 }
 
-std::string MultiHeadAttentionBackwardPlan::describe() const {
-  return "gradients of a layer: " + detail::summary(state_->desc) + state_->program.describe();
+VkDeviceSize MultiHeadAttentionBackwardPlan::range_bytes(BufferRange MultiHeadAttentionParameters::*gradient,
+                                                         VkDeviceSize offset) const {
+  const auto& symbols = detail::backward_of(state()).symbols();
+  return detail::symbol_bytes(state(), symbols.grad_parameters.*gradient, offset);
 }
 
-std::vector<DispatchInfo> MultiHeadAttentionBackwardPlan::dispatches() const {
-  return state_->program.dispatches();
+VkDeviceSize MultiHeadAttentionBackwardPlan::range_bytes(BufferRange BackwardTensors::*gradient,
+                                                         VkDeviceSize offset) const {
+  return detail::symbol_bytes(state(), detail::backward_of(state()).symbols().attention.*gradient, offset);
 }
 
-PlanRequirements MultiHeadAttentionBackwardPlan::requirements() const {
-  return state_->program.requirements();
+VkDeviceSize MultiHeadAttentionBackwardPlan::forward_range_bytes(
+    BufferRange MultiHeadAttentionTensors::*tensor, VkDeviceSize offset) const {
+  return detail::symbol_bytes(state(), detail::backward_of(state()).symbols().forward.*tensor, offset);
 }
 
-Result<MultiHeadAttentionBindings> MultiHeadAttentionBackwardPlan::make_bindings(
-    const MultiHeadAttentionBackwardTensors& tensors, const BufferRange& workspace,
-    VkDescriptorPool pool) const {
-  return detail::without_exceptions([&] { return detail::bind_layer(state_, tensors, workspace, pool); });
+VkDeviceSize MultiHeadAttentionBackwardPlan::forward_range_bytes(
+    BufferRange MultiHeadAttentionParameters::*tensor, VkDeviceSize offset) const {
+  const auto& symbols = detail::backward_of(state()).symbols();
+  return detail::symbol_bytes(state(), symbols.forward.parameters.*tensor, offset);
 }
 
-Result<void> MultiHeadAttentionBackwardPlan::rewrite(MultiHeadAttentionBindings& bindings,
-                                                     const MultiHeadAttentionBackwardTensors& tensors,
-                                                     const BufferRange& workspace) const {
-  return detail::without_exceptions(
-      [&] { return detail::rewrite_layer(state_, bindings, tensors, workspace); });
-}
-
-bool MultiHeadAttentionBackwardPlan::has_made(const MultiHeadAttentionBindings& bindings) const noexcept {
-  return bindings.state().plan == state_;
-}
-
-void MultiHeadAttentionBackwardPlan::record(VkCommandBuffer commands,
-                                            const MultiHeadAttentionBindings& bindings,
-                                            const RecordOptions& options) const noexcept {
-  detail::record_layer(state_, commands, bindings, options);
+VkDeviceSize MultiHeadAttentionBackwardPlan::forward_range_bytes(BufferRange AttentionTensors::*tensor,
+                                                                 VkDeviceSize offset) const {
+  const auto& symbols = detail::backward_of(state()).symbols();
+  return detail::symbol_bytes(state(), symbols.forward.attention.*tensor, offset);
 }
 
 }  // namespace vkattn

@@ -58,22 +58,19 @@ AppendDesc rotation_desc(const MultiHeadAttentionDesc& desc, std::size_t first, 
   return append;
 }
 
-Result<void> add_rotation_steps(const MultiHeadAttentionDesc& desc, const BetweenSteps& between, bool back,
-                                ModuleProgram& program) {
+Result<void> add_rotation_steps(const MultiHeadAttentionDesc& desc, const MultiHeadAttentionTensors& call,
+                                const BetweenSteps& rows, bool back, LayerProgram& program) {
   const LayerShape shape = layer_shape(desc);
   program.begin_phase();
   for (const std::size_t first : {kQuery, kKey}) {
     if (shape.groups[shape.projections[first].group].first != first) continue;
-    const auto call_tensors = [rows = between.projection(first, shape, desc.type)](const ModuleCall& call) {
-      AppendTensors tensors;
-      tensors.query = tensors.query_output = rows.in(call);
-      tensors.new_lengths = call.forward.attention.query_lengths;
-      tensors.cumulative_new_lengths = call.forward.attention.cumulative_query_lengths;
-      tensors.frequencies = call.forward.frequencies;
-      return tensors;
-    };
+    AppendTensors tensors;
+    tensors.query = tensors.query_output = rows.projection(first, shape, desc.type);
+    tensors.new_lengths = call.attention.query_lengths;
+    tensors.cumulative_new_lengths = call.attention.cumulative_query_lengths;
+    tensors.frequencies = call.frequencies;
     if (Result<void> s =
-            program.add(back ? "rotation back" : "rotation", rotation_desc(desc, first, back), call_tensors);
+            program.add(back ? "rotation back" : "rotation", rotation_desc(desc, first, back), tensors);
         !s) {
       return s;
     }
@@ -89,18 +86,18 @@ StoredWeight projection_weight(const MultiHeadAttentionDesc& desc, const LayerSh
   weight.inputs = shape.groups[shape.projections[which].group].inner;
   weight.alignment_bytes = desc.alignment_bytes;
   if (!desc.packed_weights) {
-    weight.place = place_of(std::array{&P::q_proj_weight, &P::k_proj_weight, &P::v_proj_weight}[which]);
+    weight.parameter = std::array{&P::q_proj_weight, &P::k_proj_weight, &P::v_proj_weight}[which];
     return weight;
   }
   const auto elements = static_cast<std::uint64_t>(shape.projections[which].first_row * weight.inputs);
-  const std::uint64_t bytes = elements / block_elements(weight.type) * block_bytes(weight.type);
-  weight.place = place_of(&P::in_proj_weight).behind(bytes);
-  weight.alignment_bytes = alignment_behind(desc.alignment_bytes, bytes);
+  weight.parameter = &P::in_proj_weight;
+  weight.byte = elements / block_elements(weight.type) * block_bytes(weight.type);
+  weight.alignment_bytes = alignment_behind(desc.alignment_bytes, weight.byte);
   return weight;
 }
 
 StoredWeight output_weight(const MultiHeadAttentionDesc& desc, const LayerShape& shape) {
-  return {place_of(&MultiHeadAttentionParameters::out_proj_weight), shape.heads_width, *desc.weight_type,
+  return {&MultiHeadAttentionParameters::out_proj_weight, 0, shape.heads_width, *desc.weight_type,
           desc.alignment_bytes};
 }
 
@@ -111,40 +108,28 @@ std::string name_of(const ProjectionGroup& group) {
   return name;
 }
 
-Place input_place(std::size_t input) {
-  using T = MultiHeadAttentionTensors;
-  return place_of(std::array{&T::query, &T::key, &T::value}[input]);
-}
-
-Place BetweenSteps::projection(std::size_t which, const LayerShape& shape, DataType type) const {
+BufferRange BetweenSteps::projection(std::size_t which, const LayerShape& shape, DataType type) const {
   const Projection& of = shape.projections[which];
-  return projected[of.group].behind(static_cast<VkDeviceSize>(of.first_column) * element_bytes(type));
+  return behind(projected[of.group], static_cast<VkDeviceSize>(of.first_column) * element_bytes(type));
 }
 
-BetweenSteps between_steps(const LayerMemory& memory, Place (*place)(const Piece&)) {
+BetweenSteps between_steps(const LayerMemory& memory, const BufferRange& base) {
   BetweenSteps between;
-  for (const Piece& piece : memory.projected) between.projected.push_back(place(piece));
-  between.turned = place(memory.turned);
-  between.heads = place(memory.heads);
-  between.lse = place(memory.lse);
+  for (const Piece& piece : memory.projected) between.projected.push_back(behind(base, piece.byte));
+  between.turned = behind(base, memory.turned.byte);
+  between.heads = behind(base, memory.heads.byte);
+  between.lse = behind(base, memory.lse.byte);
   return between;
 }
 
-AttentionTensors attention_tensors(const ModuleCall& call, const BetweenSteps& between,
+AttentionTensors attention_tensors(const MultiHeadAttentionTensors& call, const BetweenSteps& between,
                                    const MultiHeadAttentionDesc& desc, const LayerShape& shape) {
-  AttentionTensors tensors = call.forward.attention;
-  const Place query =
-      has_turned_queries(desc) ? between.turned : between.projection(kQuery, shape, desc.type);
-  tensors.query = query.in(call);
-  if (desc.has_cache) {
-    tensors.key = call.forward.cache_key;
-    tensors.value = call.forward.cache_value;
-  } else {
-    tensors.key = between.projection(kKey, shape, desc.type).in(call);
-    tensors.value = between.projection(kValue, shape, desc.type).in(call);
-  }
-  tensors.output = between.heads.in(call);
-  tensors.lse = desc.attention.has_lse ? between.lse.in(call) : BufferRange{};
+  AttentionTensors tensors = call.attention;
+  tensors.query = has_turned_queries(desc) ? between.turned : between.projection(kQuery, shape, desc.type);
+  tensors.key = desc.has_cache ? call.cache_key : between.projection(kKey, shape, desc.type);
+  tensors.value = desc.has_cache ? call.cache_value : between.projection(kValue, shape, desc.type);
+  tensors.output = between.heads;
+  tensors.lse = desc.attention.has_lse ? between.lse : BufferRange{};
   return tensors;
 }
 

@@ -32,15 +32,15 @@ struct ChosenKernel {
   bool uses_matrix_units = false;
 };
 
-/// Of an execution: those of attention, with the buffers of a score function, are the most.
-inline constexpr std::size_t kMostTensors = 48;
+/// Of an execution: those of a layer's gradients are the most.
+inline constexpr std::size_t kMostTensors = 64;
 
 /// The tensors of one execution in the order of the program's tensors. ProgramCall refers to it.
 struct OperationCall {
   std::array<BufferRange, kMostTensors> ranges{};
   std::size_t count = 0;
   std::array<std::uint32_t, 3> words{};  ///< of CallWord
-  std::uint32_t first_pass = 0;          ///< as ProgramCall::first_pass
+  PassRange skipped{};                   ///< as ProgramCall::skipped
 
   void add(const BufferRange& range) noexcept { ranges[count++] = range; }
   /// Those of a table whose rows name their members of `tensors`.
@@ -50,7 +50,7 @@ struct OperationCall {
     for (const Row& row : table) add(tensors.*row.range);
   }
   [[nodiscard]] ProgramCall call(const BufferRange& workspace) const noexcept {
-    return {std::span(ranges).first(count), workspace, words, first_pass};
+    return {std::span(ranges).first(count), workspace, words, skipped};
   }
 };
 
@@ -107,14 +107,29 @@ class Operation {
   /// @}
 };
 
-/// What an operation adds for those who know its types: `Own` derives from it.
+/// An operation for those who know its types.
+template <class Desc, class Tensors>
+class TypedOperation : public Operation {
+ public:
+  explicit TypedOperation(Desc resolved) : desc_(std::move(resolved)) {}
+
+  [[nodiscard]] const Desc& desc() const { return desc_; }
+  /// The tensors in the order of the program's; an error where they cannot be those of one execution.
+  [[nodiscard]] virtual Result<void> add_tensors(const Tensors& tensors, OperationCall& call) const = 0;
+  /// The place of a member among the program's tensors.
+  [[nodiscard]] virtual std::size_t tensor_index(BufferRange Tensors::*tensor) const = 0;
+
+ private:
+  Desc desc_;
+};
+
+/// What every operation's class derives from: `Own` is that class.
 template <class Own, class OwnDesc, class OwnTensors>
-class OperationOf : public Operation {
+class OperationOf : public TypedOperation<OwnDesc, OwnTensors> {
  public:
   using Desc = OwnDesc;
   using Tensors = OwnTensors;
-
-  explicit OperationOf(Desc resolved) : desc_(std::move(resolved)) {}
+  using TypedOperation<Desc, Tensors>::TypedOperation;
 
   /// By every rule that needs no device.
   [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Desc& given) {
@@ -125,15 +140,6 @@ class OperationOf : public Operation {
       return std::make_unique<Own>(given);
     }
   }
-
-  [[nodiscard]] const Desc& desc() const { return desc_; }
-  /// The tensors in the order of the program's; an error where they cannot be those of one execution.
-  [[nodiscard]] virtual Result<void> add_tensors(const Tensors& tensors, OperationCall& call) const = 0;
-  /// The place of a member among the program's tensors.
-  [[nodiscard]] virtual std::size_t tensor_index(BufferRange Tensors::*tensor) const = 0;
-
- private:
-  Desc desc_;
 };
 
 }  // namespace vkattn::detail

@@ -4,6 +4,7 @@
 
 #include <vkattn/plan.hpp>
 
+#include <type_traits>
 #include <utility>
 
 #include "common/message.hpp"
@@ -17,16 +18,17 @@ namespace detail {
 template <class Desc>
 struct OperationFor;
 
+/// Its operation as what it is, for what only one operation has.
 template <class Desc>
 [[nodiscard]] const auto& operation_of(const PlanState& plan) {
   return static_cast<const typename OperationFor<Desc>::Type&>(*plan.operation);
 }
 
-template <class Desc, class Tensors, class Use>
-[[nodiscard]] auto with_call(const PlanState& plan, const Tensors& tensors, const BufferRange& workspace,
-                             Use&& use) -> decltype(use(ProgramCall{})) {
+template <class Plan, class Use>
+[[nodiscard]] auto with_call(const PlanState& plan, const typename Plan::Tensors& tensors,
+                             const BufferRange& workspace, Use&& use) -> decltype(use(ProgramCall{})) {
   OperationCall call;
-  if (Result<void> s = operation_of<Desc>(plan).add_tensors(tensors, call); !s) return s.error();
+  if (Result<void> s = typed_operation<Plan>(plan).add_tensors(tensors, call); !s) return s.error();
   return use(call.call(workspace));
 }
 
@@ -39,59 +41,68 @@ template <class Desc, class Tensors, class Use>
 
 }  // namespace detail
 
-template <class Made, class Desc, class Tensors>
-Result<Made> PlanOf<Made, Desc, Tensors>::create(const Device& device, const Desc& desc,
-                                                 const PlanOptions& options) {
+template <class Made, class Desc, class Tensors, class Options>
+Result<Made> PlanOf<Made, Desc, Tensors, Options>::create(const Device& device, const Desc& desc,
+                                                          const Options& options) {
   return detail::without_exceptions([&]() -> Result<Made> {
-    auto operation = detail::OperationFor<Desc>::Type::make(desc);
-    if (!operation) return operation.error();
-    auto state = detail::make_plan(device, *std::move(operation), options);
-    if (!state) return state.error();
-    return Made(*std::move(state));
+    using Operation = typename detail::OperationFor<Desc>::Type;
+    if constexpr (std::is_same_v<Options, PlanOptions>) {
+      auto operation = Operation::make(desc);
+      if (!operation) return operation.error();
+      auto state = detail::make_plan(device, *std::move(operation), options);
+      if (!state) return state.error();
+      return Made(*std::move(state));
+    } else {
+      auto operation = Operation::make(device, desc, options);
+      if (!operation) return operation.error();
+      auto state = detail::make_plan(device, *std::move(operation), options.plan_options());
+      if (!state) return state.error();
+      return Made(*std::move(state));
+    }
   });
 }
 
-template <class Made, class Desc, class Tensors>
-const Desc& PlanOf<Made, Desc, Tensors>::desc() const {
-  return detail::operation_of<Desc>(state()).desc();
+template <class Made, class Desc, class Tensors, class Options>
+const Desc& PlanOf<Made, Desc, Tensors, Options>::desc() const {
+  return detail::typed_operation<PlanOf>(state()).desc();
 }
 
-template <class Made, class Desc, class Tensors>
-VkDeviceSize PlanOf<Made, Desc, Tensors>::range_bytes(BufferRange Tensors::*tensor,
-                                                      VkDeviceSize offset) const {
-  return detail::range_bytes(state(), detail::operation_of<Desc>(state()).tensor_index(tensor), offset);
+template <class Made, class Desc, class Tensors, class Options>
+VkDeviceSize PlanOf<Made, Desc, Tensors, Options>::range_bytes(BufferRange Tensors::*tensor,
+                                                               VkDeviceSize offset) const {
+  return detail::range_bytes(state(), detail::typed_operation<PlanOf>(state()).tensor_index(tensor), offset);
 }
 
-template <class Made, class Desc, class Tensors>
-Result<Bindings> PlanOf<Made, Desc, Tensors>::make_bindings(const Tensors& tensors,
-                                                            const BufferRange& workspace,
-                                                            VkDescriptorPool pool) const {
+template <class Made, class Desc, class Tensors, class Options>
+Result<Bindings> PlanOf<Made, Desc, Tensors, Options>::make_bindings(const Tensors& tensors,
+                                                                     const BufferRange& workspace,
+                                                                     VkDescriptorPool pool) const {
   return detail::without_exceptions([&] {
-    return detail::with_call<Desc>(state(), tensors, workspace,
-                                   [&](const detail::ProgramCall& call) -> Result<Bindings> {
-                                     auto bindings = state().program->bind(call, pool);
-                                     if (!bindings) return bindings.error();
-                                     return Bindings(*std::move(bindings));
-                                   });
+    return detail::with_call<PlanOf>(state(), tensors, workspace,
+                                     [&](const detail::ProgramCall& call) -> Result<Bindings> {
+                                       auto bindings = state().program->bind(call, pool);
+                                       if (!bindings) return bindings.error();
+                                       return Bindings(*std::move(bindings));
+                                     });
   });
 }
 
-template <class Made, class Desc, class Tensors>
-Result<void> PlanOf<Made, Desc, Tensors>::rewrite(Bindings& bindings, const Tensors& tensors,
-                                                  const BufferRange& workspace) const {
+template <class Made, class Desc, class Tensors, class Options>
+Result<void> PlanOf<Made, Desc, Tensors, Options>::rewrite(Bindings& bindings, const Tensors& tensors,
+                                                           const BufferRange& workspace) const {
   return detail::without_exceptions([&] {
-    return detail::with_call<Desc>(state(), tensors, workspace, [&](const detail::ProgramCall& call) {
+    return detail::with_call<PlanOf>(state(), tensors, workspace, [&](const detail::ProgramCall& call) {
       return state().program->rewrite(bindings.state(), call);
     });
   });
 }
 
-template <class Made, class Desc, class Tensors>
-Result<void> PlanOf<Made, Desc, Tensors>::record(VkCommandBuffer commands, const Tensors& tensors,
-                                                 const BufferRange& workspace,
-                                                 const RecordOptions& options) const {
+template <class Made, class Desc, class Tensors, class Options>
+Result<void> PlanOf<Made, Desc, Tensors, Options>::record(VkCommandBuffer commands, const Tensors& tensors,
+                                                          const BufferRange& workspace,
+                                                          const RecordOptions& options) const {
   return detail::without_exceptions([&] {
-    return detail::with_call<Desc>(state(), tensors, workspace, [&](const detail::ProgramCall& call) {
+    return detail::with_call<PlanOf>(state(), tensors, workspace, [&](const detail::ProgramCall& call) {
       return state().program->record(commands, call, options);
     });
   });

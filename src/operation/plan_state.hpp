@@ -22,6 +22,13 @@ struct PlanState {
   [[nodiscard]] std::string missed_form() const;
 };
 
+/// The operation of a plan of that class.
+template <class Plan>
+[[nodiscard]] const TypedOperation<typename Plan::Desc, typename Plan::Tensors>& typed_operation(
+    const PlanState& plan) {
+  return static_cast<const TypedOperation<typename Plan::Desc, typename Plan::Tensors>&>(*plan.operation);
+}
+
 /// select -> plan: of an operation, whose descriptor is valid.
 [[nodiscard]] Result<Shared<const PlanState>> make_plan(const Device& device,
                                                         std::unique_ptr<Operation> operation,

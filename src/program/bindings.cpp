@@ -31,7 +31,7 @@ std::uint64_t Program::range_bytes(const ProgramTensor& tensor, std::uint64_t of
 
 BindingsState::~BindingsState() {
   if (!program) return;
-  if (program->pools_) program->pools_->give_back(sets);
+  for (std::size_t i = 0; i < sets.size(); ++i) program->objects_[i].pools->give_back(sets[i]);
 }
 
 Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
@@ -39,15 +39,17 @@ Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message("the ", tensor.name, " ", parts...)};
   };
   if (tensor.bytes == 0) return {};
+  const std::string shape = tensor.shape.empty() ? "" : message("of ", tensor.shape, " ");
   if (range.buffer == VK_NULL_HANDLE) {
     return tensor.may_be_null ? Result<void>()
-                              : fail("needs ", tensor.bytes, " bytes but its buffer is null");
+                              : fail(shape, "needs ", tensor.bytes, " bytes but its buffer is null");
   }
   if (range.offset % tensor.alignment_bytes != 0) {
     return fail("begins at byte ", range.offset, ", which is no multiple of ", tensor.alignment_bytes, ", ",
                 tensor.alignment_name);
   }
-  if (range.size < tensor.bytes) return fail("needs ", tensor.bytes, " bytes but its range has ", range.size);
+  if (range.size < tensor.bytes)
+    return fail(shape, "needs ", tensor.bytes, " bytes but its range has ", range.size);
   if (range.size >= VK_WHOLE_SIZE - range.offset) {
     return fail("has a range of ", range.size, " bytes from byte ", range.offset,
                 " on, which no buffer has: give its size, not VK_WHOLE_SIZE");
@@ -80,12 +82,13 @@ Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& cal
   for (std::size_t i = 0; i < set.bindings.size(); ++i) {
     const ProgramBinding& binding = set.bindings[i];
     const bool of_caller = binding.from == From::kTensor || binding.from == From::kTensorOrWorkspace;
-    if (of_caller && call.tensors[binding.index].buffer != VK_NULL_HANDLE) {
-      const ProgramTensor& tensor = desc_.tensors[binding.index];
-      const BufferRange& range = call.tensors[binding.index];
+    const bool in_workspace = binding.from == From::kInWorkspace;
+    if (in_workspace || (of_caller && call.tensors[binding.index].buffer != VK_NULL_HANDLE)) {
+      const BufferRange& range = in_workspace ? call.workspace : call.tensors[binding.index];
+      const bool is_table = !in_workspace && desc_.tensors[binding.index].is_table;
       const std::uint64_t first = range.offset + binding.first_byte;
       const std::uint64_t start = binding.exact ? first : first / alignment * alignment;
-      std::uint64_t end = whole_words(first + (tensor.is_table ? range.size / 4 * 4 : binding.bytes));
+      std::uint64_t end = whole_words(first + (is_table ? range.size / 4 * 4 : binding.bytes));
       if (binding.to_end) {
         const std::uint64_t most = start + device_->capabilities.max_storage_buffer_range;
         end = std::max(end, std::min(range.offset + range.size, most));
@@ -105,16 +108,34 @@ Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& cal
   return bound;
 }
 
-Program::SlotBuffers Program::in_slots(const BoundSet& bound) const noexcept {
+Program::SlotBuffers Program::in_slots(const BoundSet& bound, const Slots& slots) const noexcept {
   SlotBuffers buffers;
-  for (std::uint32_t i = 0; i < slots_.count(); ++i) buffers[i] = bound.buffers[slots_.bindings()[i]];
+  for (std::uint32_t i = 0; i < slots.count(); ++i) buffers[i] = bound.buffers[slots.bindings()[i]];
   return buffers;
 }
 
-std::size_t Program::first_step(const ProgramCall& call) const noexcept {
-  const auto first = std::find_if(desc_.steps.begin(), desc_.steps.end(),
-                                  [&](const ProgramStep& step) { return step.pass >= call.first_pass; });
-  return static_cast<std::size_t>(first - desc_.steps.begin());
+const Program::LayoutObjects& Program::objects_of(const ProgramSet& set) const noexcept {
+  return objects_[layouts_[set.layout].objects];
+}
+
+StepRange Program::steps_of(const ProgramCall& call) const noexcept {
+  // Steps are ordered by their passes.
+  const auto first_of = [&](std::uint32_t pass) {
+    const auto step =
+        std::ranges::find_if(desc_.steps, [&](const ProgramStep& of) { return of.pass >= pass; });
+    return static_cast<std::size_t>(step - desc_.steps.begin());
+  };
+  return slice_of({0, desc_.steps.size(), first_of(call.skipped.begin), first_of(call.skipped.end)}, {});
+}
+
+StepRange Program::slice_of(const StepRange& all, const RecordOptions& options) noexcept {
+  StepRange slice = all;
+  slice.begin = std::clamp<std::size_t>(options.first_dispatch, all.begin, all.end);
+  const std::uint64_t end = std::uint64_t{options.first_dispatch} + options.dispatch_count;
+  slice.end = static_cast<std::size_t>(std::clamp<std::uint64_t>(end, all.begin, all.end));
+  if (slice.skips(slice.begin)) slice.begin = slice.skip_end;
+  if (slice.end > slice.skip_begin && slice.end <= slice.skip_end) slice.end = slice.skip_begin;
+  return slice;
 }
 
 std::uint64_t Program::parameter_bytes(const ProgramSet& set) const noexcept {
@@ -131,10 +152,11 @@ std::uint64_t Program::parameter_bytes() const noexcept {
 void Program::fill_parameters(const ProgramSet& set, const BoundSet& bound, const ProgramCall& call,
                               std::byte* target) const noexcept {
   std::memcpy(target, set.parameters.data(), set.parameters.size());
-  for (const OffsetWord& word : desc_.parameter_offsets) {
+  const ProgramLayout& layout = desc_.layouts[set.layout];
+  for (const OffsetWord& word : layout.parameter_offsets) {
     add_to_word(target + word.byte, bound.offsets[word.binding]);
   }
-  for (const CallWord& word : desc_.call_words) {
+  for (const CallWord& word : layout.call_words) {
     std::memcpy(target + word.byte, &call.words[word.index], sizeof(std::uint32_t));
   }
 }
@@ -143,12 +165,13 @@ void Program::fill_push_constants(const ProgramStep& step, const BoundSet& bound
                                   std::byte* target) const noexcept {
   const ProgramSet& set = desc_.sets[step.set];
   std::memcpy(target, set.push_constants.data(), set.push_constants.size());
-  for (const OffsetWord& word : desc_.push_offsets) {
+  const ProgramLayout& layout = desc_.layouts[set.layout];
+  for (const OffsetWord& word : layout.push_offsets) {
     add_to_word(target + word.byte, bound.offsets[word.binding]);
   }
-  if (!desc_.units_byte) return;
+  if (!layout.units_byte) return;
   const std::array<std::uint32_t, 2> units{step.first_unit, step.unit_count};
-  std::memcpy(target + *desc_.units_byte, units.data(), sizeof(units));
+  std::memcpy(target + *layout.units_byte, units.data(), sizeof(units));
 }
 
 void Program::write(BindingsState& bindings, const ProgramCall& call) const {
@@ -159,21 +182,37 @@ void Program::write(BindingsState& bindings, const ProgramCall& call) const {
     const VkDescriptorBufferInfo parameters{bindings.parameters.buffer(),
                                             bindings.parameters.offset() + parameter, set.parameters.size()};
     bound.push_back(resolve(set, call, parameters));
-    const SlotBuffers buffers = in_slots(bound[i]);
+    const Slots& slots = layouts_[set.layout].slots;
+    const SlotBuffers buffers = in_slots(bound[i], slots);
     std::array<VkWriteDescriptorSet, kMostBindings> writes;
-    fill_buffer_writes(buffers, bindings.sets.sets[i], std::span(writes).first(slots_.count()));
-    device_->vk.vkUpdateDescriptorSets(device_->device, slots_.count(), writes.data(), 0, nullptr);
+    fill_buffer_writes(buffers, bindings.set_of[i], std::span(writes).first(slots.count()));
+    device_->vk.vkUpdateDescriptorSets(device_->device, slots.count(), writes.data(), 0, nullptr);
     if (!set.parameters.empty()) {
       fill_parameters(set, bound[i], call, bindings.parameters.data() + parameter);
       parameter += parameter_bytes(set);
     }
   }
-  bindings.push_constants.resize(desc_.steps.size() * desc_.push_constant_bytes);
+  bindings.push_constants.resize(desc_.steps.size() * push_constant_bytes_);
   for (std::size_t i = 0; i < desc_.steps.size(); ++i) {
     fill_push_constants(desc_.steps[i], bound[desc_.steps[i].set],
-                        bindings.push_constants.data() + i * desc_.push_constant_bytes);
+                        bindings.push_constants.data() + i * push_constant_bytes_);
   }
-  bindings.first_step = first_step(call);
+  bindings.steps = steps_of(call);
+}
+
+Result<void> Program::take_sets(BindingsState& bindings, VkDescriptorPool pool) const {
+  bindings.set_of.resize(desc_.sets.size());
+  for (const LayoutObjects& objects : objects_) {
+    std::vector<std::size_t> own;
+    for (std::size_t i = 0; i < desc_.sets.size(); ++i) {
+      if (&objects_of(desc_.sets[i]) == &objects) own.push_back(i);
+    }
+    auto sets = objects.pools->take(static_cast<std::uint32_t>(own.size()), pool);
+    if (!sets) return sets.error();
+    for (std::size_t i = 0; i < own.size(); ++i) bindings.set_of[own[i]] = sets->sets[i];
+    bindings.sets.push_back(*std::move(sets));
+  }
+  return {};
 }
 
 Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, VkDescriptorPool pool) const {
@@ -191,9 +230,7 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, Vk
     if (!piece) return piece.error();
     bindings->parameters = *std::move(piece);
   }
-  auto sets = pools_->take(static_cast<std::uint32_t>(desc_.sets.size()), pool);
-  if (!sets) return sets.error();
-  bindings->sets = *std::move(sets);
+  if (Result<void> s = take_sets(*bindings, pool); !s) return s.error();
   write(*bindings, call);
   return bindings;
 }

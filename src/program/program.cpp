@@ -18,7 +18,7 @@ namespace vkattn::detail {
 namespace {
 
 bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
-  return a.code == b.code && a.specialization == b.specialization &&
+  return a.layout == b.layout && a.code == b.code && a.specialization == b.specialization &&
          a.required_subgroup_size == b.required_subgroup_size && a.unrolls_on_cpus == b.unrolls_on_cpus;
 }
 
@@ -78,12 +78,15 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
 
 Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                           const Capabilities& capabilities) {
-  if (capabilities.max_push_constants_bytes < program.push_constant_bytes) {
-    return limit_exceeded("needs ", program.push_constant_bytes,
-                          " bytes of push constants; maxPushConstantsSize is ",
+  std::uint32_t push_constant_bytes = 0, storage_buffers = 0;
+  for (std::uint32_t i = 0; i < program.layouts.size(); ++i) {
+    push_constant_bytes = std::max(push_constant_bytes, program.layouts[i].push_constant_bytes);
+    storage_buffers = std::max(storage_buffers, Slots(program, i).count());
+  }
+  if (capabilities.max_push_constants_bytes < push_constant_bytes) {
+    return limit_exceeded("needs ", push_constant_bytes, " bytes of push constants; maxPushConstantsSize is ",
                           capabilities.max_push_constants_bytes);
   }
-  const std::uint32_t storage_buffers = Slots(program).count();
   if (capabilities.max_stage_storage_buffers < storage_buffers) {
     return limit_exceeded("needs ", storage_buffers,
                           " storage buffers; maxPerStageDescriptorStorageBuffers is ",
@@ -128,11 +131,23 @@ Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes, cons
 }
 
 Program::Program(Shared<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options)
-    : device_(std::move(device)), desc_(std::move(desc)), options_(options), slots_(desc_) {
+    : device_(std::move(device)), desc_(std::move(desc)), options_(options) {
+  for (std::uint32_t i = 0; i < desc_.layouts.size(); ++i) {
+    layouts_.push_back({Slots(desc_, i)});
+    push_constant_bytes_ = std::max(push_constant_bytes_, desc_.layouts[i].push_constant_bytes);
+  }
   workspace_.name = "workspace";
   workspace_.bytes = desc_.workspace_bytes;
   workspace_.alignment_bytes = device_->capabilities.min_storage_offset_alignment;
   workspace_.alignment_name = "minStorageBufferOffsetAlignment";
+  const auto has_tensors = [](const ProgramSet& set) {
+    return std::ranges::any_of(set.bindings, [](const ProgramBinding& binding) {
+      return binding.from == ProgramBinding::From::kInWorkspace;
+    });
+  };
+  if (std::ranges::any_of(desc_.sets, has_tensors)) {
+    workspace_.alignment_bytes = binding_alignment(device_->capabilities);
+  }
   for (const ProgramPass& pass : desc_.passes) labels_.push_back(message("vkattn ", pass.name));
 }
 
@@ -148,11 +163,48 @@ std::string Program::PipelineNames::in_words() const {
   return text;
 }
 
+Result<void> Program::make_layouts() {
+  if (desc_.passes.empty()) return {};
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    const PipelineLayoutDesc wanted{layouts_[i].slots.count(), desc_.layouts[i].push_constant_bytes,
+                                    options_.push_descriptors};
+    const auto found = std::ranges::find_if(
+        objects_, [&](const LayoutObjects& objects) { return objects.layout->desc() == wanted; });
+    layouts_[i].objects = static_cast<std::size_t>(found - objects_.begin());
+    if (found != objects_.end()) continue;
+    auto layout = PipelineLayout::create(device_, wanted);
+    if (!layout) return layout.error();
+    auto shared = std::make_shared<const PipelineLayout>(*std::move(layout));
+    auto pools = std::make_unique<DescriptorPools>(device_, shared->set_layout(), wanted.storage_buffers);
+    objects_.push_back({std::move(shared), std::move(pools)});
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const Pipeline>> Program::make_pipeline(const ProgramPass& pass,
+                                                               PipelineNames& names) const {
+  if (pass.pipeline) return pass.pipeline;
+  const UsedLayout& layout = layouts_[pass.layout];
+  auto words = pass.code.words();
+  if (!words) return words.error();
+  layout.slots.renumber(*words);
+  leave_shared_memory_to_barriers(*words);
+  // Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and
+  // unrolling a kernel costs compile time only (lavapipe 26.1, matrix: 26 s against 1.7 s at head dim 128).
+  if (device_->capabilities.is_cpu() && !pass.unrolls_on_cpus && has_matrices(*words)) keep_loops(*words);
+  declare_execution_modes(*words, offered_modes(device_->capabilities));
+  auto shared = device_->pipelines->get(
+      device_, {pass.shader, *words, pass.specialization, objects_[layout.objects].layout,
+                pass.required_subgroup_size, options_.capture_statistics, options_.pipeline_cache});
+  if (!shared) return shared.error();
+  (shared->is_new ? names.compiled : names.found).push_back(pass.shader);
+  return std::move(shared->pipeline);
+}
+
 Result<void> Program::make_pipelines(PipelineNames& names) const {
   // What an earlier call compiled before it failed is found again while it is held.
   const auto earlier = std::exchange(pipelines_, {});
   pipeline_of_pass_.clear();
-  const ExecutionModes modes = offered_modes(device_->capabilities);
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
     const ProgramPass& pass = desc_.passes[i];
     const auto same =
@@ -163,21 +215,10 @@ Result<void> Program::make_pipelines(PipelineNames& names) const {
       pipeline_of_pass_.push_back(pipeline_of_pass_[found]);
       continue;
     }
-    auto words = pass.code.words();
-    if (!words) return words.error();
-    slots_.renumber(*words);
-    leave_shared_memory_to_barriers(*words);
-    // Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and
-    // unrolling a kernel costs compile time only (lavapipe 26.1, matrix: 26 s against 1.7 s at head dim 128).
-    if (device_->capabilities.is_cpu() && !pass.unrolls_on_cpus && has_matrices(*words)) keep_loops(*words);
-    declare_execution_modes(*words, modes);
-    auto shared = device_->pipelines->get(
-        device_, {pass.shader, *words, pass.specialization, layout_, pass.required_subgroup_size,
-                  options_.capture_statistics, options_.pipeline_cache});
-    if (!shared) return shared.error();
-    (shared->is_new ? names.compiled : names.found).push_back(pass.shader);
+    auto pipeline = make_pipeline(pass, names);
+    if (!pipeline) return pipeline.error();
     pipeline_of_pass_.push_back(pipelines_.size());
-    pipelines_.push_back(std::move(shared->pipeline));
+    pipelines_.push_back(*std::move(pipeline));
   }
   return {};
 }
@@ -218,19 +259,19 @@ Result<std::shared_ptr<const Program>> Program::create(Shared<const DeviceState>
   if (Result<void> s = check_statistics(options.capture_statistics, device->capabilities); !s)
     return s.error();
   const std::shared_ptr<Program> program(new Program(std::move(device), std::move(desc), options));
-  if (!program->desc_.passes.empty()) {
-    const std::uint32_t storage_buffers = program->slots_.count();
-    auto layout = PipelineLayout::create(
-        program->device_, {storage_buffers, program->desc_.push_constant_bytes, options.push_descriptors});
-    if (!layout) return layout.error();
-    program->layout_ = std::make_shared<const PipelineLayout>(*std::move(layout));
-    program->pools_ =
-        std::make_unique<DescriptorPools>(program->device_, program->layout_->set_layout(), storage_buffers);
-  }
+  if (Result<void> s = program->make_layouts(); !s) return s.error();
   if (!options.deferred) {
     if (Result<void> s = program->compile(); !s) return s.error();
   }
   return std::shared_ptr<const Program>(program);
+}
+
+ProgramDesc Program::desc_with_pipelines() const {
+  ProgramDesc desc = desc_;
+  if (!is_compiled()) return desc;
+  for (std::size_t i = 0; i < desc.passes.size(); ++i)
+    desc.passes[i].pipeline = pipelines_[pipeline_of_pass_[i]];
+  return desc;
 }
 
 bool Program::updates_parameters() const noexcept {
@@ -254,13 +295,15 @@ PlanRequirements Program::requirements() const {
   PlanRequirements needs;
   if (desc_.steps.empty()) return needs;
   needs.tensor_usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
-  needs.storage_buffers = slots_.count();
+  for (const UsedLayout& layout : layouts_) {
+    needs.storage_buffers = std::max(needs.storage_buffers, layout.slots.count());
+  }
   needs.descriptor_sets = options_.push_descriptors ? 0 : static_cast<std::uint32_t>(desc_.sets.size());
   if (const std::uint64_t bytes = parameter_bytes(); bytes != 0 && !options_.push_descriptors) {
     needs.parameter_bytes = static_cast<std::uint32_t>(device_->parameters->piece_bytes(bytes));
   }
   needs.dispatches = static_cast<std::uint32_t>(desc_.steps.size());
-  needs.push_constant_bytes = desc_.push_constant_bytes;
+  needs.push_constant_bytes = push_constant_bytes_;
   needs.first_stages = needs.last_stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
   needs.first_access = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
   needs.last_access = VK_ACCESS_SHADER_WRITE_BIT;

@@ -35,7 +35,8 @@ inline constexpr std::size_t kMostBindings = 32;
 
 /// A tensor of the caller's.
 struct ProgramTensor {
-  std::string name;  ///< for messages: "query tensor"
+  std::string name;   ///< for messages: "query tensor"
+  std::string shape;  ///< for messages: "(2, 8, 64) float16"; may be empty
   std::uint64_t bytes =
       0;  ///< from its first element to the end of its last; 0: the program has no use for it
   std::uint64_t alignment_bytes = 4;
@@ -58,15 +59,16 @@ struct ProgramTensor {
 /// What one binding of a set refers to.
 struct ProgramBinding {
   enum class From : std::uint8_t {
-    kStandIn,    ///< what binding `index` refers to: nothing is touched, but each descriptor must be valid
-    kTensor,     ///< the caller's tensor `index`
-    kWorkspace,  ///< `workspace_byte` on
+    kStandIn,      ///< what binding `index` refers to: nothing is touched, but each descriptor must be valid
+    kTensor,       ///< the caller's tensor `index`
+    kWorkspace,    ///< `workspace_byte` on
+    kInWorkspace,  ///< a tensor that lies in the workspace, from `first_byte` on
     kTensorOrWorkspace,  ///< the tensor, or the workspace where that is null
     kParameters,         ///< ProgramSet::parameters
   };
   From from = From::kStandIn;
   std::uint32_t index = 0;
-  std::uint64_t first_byte = 0;  ///< of the tensor
+  std::uint64_t first_byte = 0;  ///< of the tensor, or the workspace
   std::uint64_t bytes = 0;
   std::uint64_t workspace_byte = 0;
   std::uint32_t unit_bytes = 4;  ///< offsets are counted in these
@@ -78,6 +80,7 @@ struct ProgramBinding {
 
 /// Buffers that one or several passes work on, with what depends on where they lie.
 struct ProgramSet {
+  std::uint32_t layout = 0;  ///< of the passes that it is for
   std::vector<ProgramBinding> bindings;
   std::vector<std::byte> push_constants;
   std::vector<std::byte> parameters;  ///< as ProgramBinding::From::kParameters has them; none where empty
@@ -89,12 +92,29 @@ struct ProgramSet {
 struct OffsetWord {
   std::uint32_t binding = 0;
   std::uint32_t byte = 0;
+
+  bool operator==(const OffsetWord&) const = default;
 };
 
 /// A 32-bit word of the parameters that the caller gives with the tensors.
 struct CallWord {
   std::uint32_t index = 0;  ///< in ProgramCall::words
   std::uint32_t byte = 0;
+
+  bool operator==(const CallWord&) const = default;
+};
+
+/// How the shaders of some passes are given what they work on: those of one operation.
+struct ProgramLayout {
+  std::uint32_t binding_count = 0;  ///< that its shaders name; descriptor sets have those in use (Slots)
+  std::uint32_t push_constant_bytes = 0;
+  std::optional<std::uint32_t>
+      units_byte;  ///< of the push constants that a step's first_unit and unit_count go to
+  std::vector<OffsetWord> push_offsets;
+  std::vector<OffsetWord> parameter_offsets;
+  std::vector<CallWord> call_words;
+
+  bool operator==(const ProgramLayout&) const = default;
 };
 
 /// What a pass must see of those before it.
@@ -113,6 +133,8 @@ struct ProgramPass {
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   std::optional<PassBarrier> barrier;        ///< before it, unless it is the first to be recorded
   bool unrolls_on_cpus = false;              ///< also a shader with matrices, whose loops are kept there
+  std::uint32_t layout = 0;
+  std::shared_ptr<const Pipeline> pipeline{};  ///< where another program has it already
 };
 
 /// Of code, constants, subgroup sizes and the modes that the device offers: equal for passes whose pipelines
@@ -133,15 +155,12 @@ struct ProgramDesc {
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramPass> passes;
   std::vector<ProgramSet> sets;
-  std::vector<ProgramStep> steps;   ///< by pass
-  std::uint32_t binding_count = 0;  ///< that its shaders name; descriptor sets have those in use (Slots)
-  std::uint32_t push_constant_bytes = 0;
-  std::optional<std::uint32_t>
-      units_byte;  ///< of the push constants that a step's first_unit and unit_count go to
-  std::vector<OffsetWord> push_offsets;
-  std::vector<OffsetWord> parameter_offsets;
-  std::vector<CallWord> call_words;
+  std::vector<ProgramStep> steps;  ///< by pass
+  std::vector<ProgramLayout> layouts = std::vector<ProgramLayout>(1);
   std::uint64_t workspace_bytes = 0;
+
+  /// That of programs whose passes have one alone.
+  [[nodiscard]] ProgramLayout& layout() { return layouts.front(); }
 };
 
 struct ProgramOptions {
@@ -151,23 +170,39 @@ struct ProgramOptions {
   bool deferred = false;  ///< compile() is called by the caller
 };
 
+/// Passes from `begin` to before `end`.
+struct PassRange {
+  std::uint32_t begin = 0, end = 0;
+};
+
 /// What one execution works on.
 struct ProgramCall {
   std::span<const BufferRange> tensors;  ///< as ProgramDesc::tensors
   BufferRange workspace;
   std::span<const std::uint32_t> words;  ///< of CallWord
-  std::uint32_t first_pass = 0;          ///< those before it are left out: what they write is there
+  PassRange skipped;                     ///< left out: what they write is there
 };
 
 class Program;
 
+/// Steps that are recorded: from `begin` to before `end`, but for those from `skip_begin` to before
+/// `skip_end`, between which it neither begins nor ends.
+struct StepRange {
+  std::size_t begin = 0, end = 0;
+  std::size_t skip_begin = 0, skip_end = 0;
+
+  [[nodiscard]] bool is_empty() const { return begin >= end; }
+  [[nodiscard]] bool skips(std::size_t step) const { return step >= skip_begin && step < skip_end; }
+};
+
 /// A call resolved to descriptor sets and parameters. Keeps its program alive.
 struct BindingsState {
   std::shared_ptr<const Program> program;
-  DescriptorSets sets;
+  std::vector<DescriptorSets> sets;       ///< of each of Program::objects_
+  std::vector<VkDescriptorSet> set_of;    ///< of each set of the program
   std::vector<std::byte> push_constants;  ///< of each step, side by side
   ParameterPiece parameters;              ///< of all sets
-  std::size_t first_step = 0;
+  StepRange steps;                        ///< of a whole execution
 
   BindingsState() = default;
   BindingsState(const BindingsState&) = delete;
@@ -215,6 +250,8 @@ class Program : public std::enable_shared_from_this<Program> {
                                                                      const ProgramOptions& options);
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
+  /// The description with the pipelines of a program that is compiled, for another to be made of.
+  [[nodiscard]] ProgramDesc desc_with_pipelines() const;
 
   /// Compiles all passes; those that are the same share a pipeline. From any thread; calls while one compiles
   /// have its outcome, later ones do nothing or, where it has failed, try again.
@@ -264,20 +301,33 @@ class Program : public std::enable_shared_from_this<Program> {
     /// "compiled a, b; found c".
     [[nodiscard]] std::string in_words() const;
   };
-  /// Steps from `begin` to before `end`.
-  struct StepRange {
-    std::size_t begin = 0, end = 0;
+  /// Vulkan's objects for the layouts that are alike to it.
+  struct LayoutObjects {
+    std::shared_ptr<const PipelineLayout> layout;
+    std::unique_ptr<DescriptorPools> pools;
+  };
+  struct UsedLayout {
+    Slots slots;
+    std::size_t objects = 0;
   };
 
   Program(Shared<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
+  [[nodiscard]] Result<void> make_layouts();
   [[nodiscard]] Result<void> make_pipelines(PipelineNames& names) const;
+  [[nodiscard]] Result<std::shared_ptr<const Pipeline>> make_pipeline(const ProgramPass& pass,
+                                                                      PipelineNames& names) const;
   [[nodiscard]] bool updates_parameters() const noexcept;
   [[nodiscard]] Result<void> check(const ProgramCall& call) const;
   [[nodiscard]] Result<void> check_range(const ProgramTensor& tensor, const BufferRange& range) const;
   [[nodiscard]] BoundSet resolve(const ProgramSet& set, const ProgramCall& call,
                                  const VkDescriptorBufferInfo& parameters) const;
-  [[nodiscard]] SlotBuffers in_slots(const BoundSet& bound) const noexcept;
-  [[nodiscard]] std::size_t first_step(const ProgramCall& call) const noexcept;
+  [[nodiscard]] SlotBuffers in_slots(const BoundSet& bound, const Slots& slots) const noexcept;
+  [[nodiscard]] const LayoutObjects& objects_of(const ProgramSet& set) const noexcept;
+  /// Of an execution of the call, and of a slice of it.
+  /// @{
+  [[nodiscard]] StepRange steps_of(const ProgramCall& call) const noexcept;
+  [[nodiscard]] static StepRange slice_of(const StepRange& all, const RecordOptions& options) noexcept;
+  /// @}
   [[nodiscard]] std::uint64_t parameter_bytes(const ProgramSet& set) const noexcept;
   /// Of all sets, side by side.
   [[nodiscard]] std::uint64_t parameter_bytes() const noexcept;
@@ -285,10 +335,11 @@ class Program : public std::enable_shared_from_this<Program> {
                        std::byte* target) const noexcept;
   void fill_push_constants(const ProgramStep& step, const BoundSet& bound, std::byte* target) const noexcept;
   void write(BindingsState& bindings, const ProgramCall& call) const;
-  [[nodiscard]] StepRange steps_of(std::size_t first_step, const RecordOptions& options) const noexcept;
+  [[nodiscard]] Result<void> take_sets(BindingsState& bindings, VkDescriptorPool pool) const;
   void wait_for_earlier(VkCommandBuffer commands) const noexcept;
-  void begin_pass(VkCommandBuffer commands, CommandLabels& labels, std::size_t step, std::size_t begin,
-                  std::size_t first_step) const noexcept;
+  /// `last` is the step before, null for the first of a slice; `all` is the whole execution.
+  void begin_pass(VkCommandBuffer commands, CommandLabels& labels, const ProgramStep& step,
+                  const ProgramStep* last, const StepRange& all) const noexcept;
   void barrier(VkCommandBuffer commands, const PassBarrier& access, VkPipelineStageFlags from,
                VkPipelineStageFlags to) const noexcept;
   void update_parameters(VkCommandBuffer commands, const ProgramCall& call) const;
@@ -296,11 +347,11 @@ class Program : public std::enable_shared_from_this<Program> {
   Shared<const DeviceState> device_;
   ProgramDesc desc_;
   ProgramOptions options_;
-  Slots slots_;
-  ProgramTensor workspace_;          ///< what check() asks of it
-  std::vector<std::string> labels_;  ///< of the passes, for captures
-  std::shared_ptr<const PipelineLayout> layout_;
-  std::unique_ptr<DescriptorPools> pools_;
+  std::vector<UsedLayout> layouts_;
+  std::vector<LayoutObjects> objects_;     ///< none where there are no passes
+  std::uint32_t push_constant_bytes_ = 0;  ///< the most of a layout
+  ProgramTensor workspace_;                ///< what check() asks of it
+  std::vector<std::string> labels_;        ///< of the passes, for captures
   // Made by compile(), once, by the thread that set compiling_.
   mutable std::mutex compile_mutex_;
   mutable std::shared_ptr<Attempt<void>> compiling_;  ///< guarded by the mutex; null: nobody does

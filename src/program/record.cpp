@@ -33,22 +33,15 @@ void Program::wait_for_earlier(VkCommandBuffer commands) const noexcept {
           kCompute | kTransfer, update != 0 ? kCompute | kTransfer : kCompute);
 }
 
-Program::StepRange Program::steps_of(std::size_t first_step, const RecordOptions& options) const noexcept {
-  const std::size_t all = desc_.steps.size();
-  const std::size_t begin = std::min<std::size_t>(options.first_dispatch, all);
-  const std::size_t end = begin + std::min<std::size_t>(options.dispatch_count, all - begin);
-  return {std::clamp(first_step, begin, end), end};
-}
-
-void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, std::size_t step, std::size_t begin,
-                         std::size_t first_step) const noexcept {
-  const std::uint32_t pass = desc_.steps[step].pass;
-  if (step != begin && desc_.steps[step - 1].pass == pass) return;
+void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, const ProgramStep& step,
+                         const ProgramStep* last, const StepRange& all) const noexcept {
+  const std::uint32_t pass = step.pass;
+  if (last != nullptr && last->pass == pass) return;
   labels.begin(labels_[pass]);
   device_->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
                                 pipelines_[pipeline_of_pass_[pass]]->handle());
   // A slice may begin where an earlier one has left off, in the midst of the execution's first pass or later.
-  if (pass != desc_.steps[first_step].pass && desc_.passes[pass].barrier) {
+  if (pass != desc_.steps[all.begin].pass && desc_.passes[pass].barrier) {
     barrier(commands, *desc_.passes[pass].barrier, kCompute, kCompute);
   }
 }
@@ -65,21 +58,26 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
     return;
   }
   const DeviceFunctions& vk = device_->vk;
-  const StepRange range = steps_of(bindings.first_step, options);
-  if (range.begin == range.end) return;
+  const StepRange range = slice_of(bindings.steps, options);
+  if (range.is_empty()) return;
   CommandLabels labels(vk, commands);
   if (options.wait_for_earlier) wait_for_earlier(commands);
+  const ProgramStep* last = nullptr;
   for (std::size_t i = range.begin; i < range.end; ++i) {
+    if (range.skips(i)) continue;
     const ProgramStep& step = desc_.steps[i];
-    begin_pass(commands, labels, i, range.begin, bindings.first_step);
-    if (i == range.begin || desc_.steps[i - 1].set != step.set) {
-      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_->handle(), 0, 1,
-                                 &bindings.sets.sets[step.set], 0, nullptr);
+    const ProgramSet& set = desc_.sets[step.set];
+    const VkPipelineLayout layout = objects_of(set).layout->handle();
+    begin_pass(commands, labels, step, last, bindings.steps);
+    if (last == nullptr || last->set != step.set) {
+      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1,
+                                 &bindings.set_of[step.set], 0, nullptr);
     }
-    vk.vkCmdPushConstants(commands, layout_->handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                          desc_.push_constant_bytes,
-                          bindings.push_constants.data() + i * desc_.push_constant_bytes);
+    vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                          desc_.layouts[set.layout].push_constant_bytes,
+                          bindings.push_constants.data() + i * push_constant_bytes_);
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
+    last = &step;
   }
 }
 
@@ -91,9 +89,14 @@ void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& cal
   for (const ProgramSet& set : desc_.sets) {
     if (set.parameters.empty()) continue;
     std::array<std::byte, kMostParameterBytes> parameters;
-    fill_parameters(set, resolve(set, call, {}), call, parameters.data());
+    const std::byte* data = set.parameters.data();
+    // Longer ones are numbers that no call changes.
+    if (set.parameters.size() <= kMostParameterBytes) {
+      fill_parameters(set, resolve(set, call, {}), call, parameters.data());
+      data = parameters.data();
+    }
     vk.vkCmdUpdateBuffer(commands, call.workspace.buffer, call.workspace.offset + set.parameters_byte,
-                         set.parameters.size(), parameters.data());
+                         set.parameters.size(), data);
   }
   barrier(commands, {VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT}, kTransfer, kCompute);
 }
@@ -109,33 +112,38 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
                  "the plan is not compiled yet: call compile() on any thread and wait for it"};
   }
   if (Result<void> s = check(call); !s) return s;
-  const std::size_t first = first_step(call);
-  const StepRange range = steps_of(first, options);
-  if (range.begin == range.end) return {};
+  const StepRange all = steps_of(call);
+  const StepRange range = slice_of(all, options);
+  if (range.is_empty()) return {};
   const DeviceFunctions& vk = device_->vk;
   if (options.wait_for_earlier) wait_for_earlier(commands);
-  if (range.begin == first && updates_parameters()) update_parameters(commands, call);
+  if (range.begin == all.begin && updates_parameters()) update_parameters(commands, call);
   CommandLabels labels(vk, commands);
   BoundSet bound;
   std::array<std::byte, kMostPushConstantBytes> push_constants;
+  const ProgramStep* last = nullptr;
   for (std::size_t i = range.begin; i < range.end; ++i) {
+    if (range.skips(i)) continue;
     const ProgramStep& step = desc_.steps[i];
-    begin_pass(commands, labels, i, range.begin, first);
-    if (i == range.begin || desc_.steps[i - 1].set != step.set) {
-      const ProgramSet& set = desc_.sets[step.set];
+    const ProgramSet& set = desc_.sets[step.set];
+    const VkPipelineLayout layout = objects_of(set).layout->handle();
+    begin_pass(commands, labels, step, last, all);
+    if (last == nullptr || last->set != step.set) {
+      const Slots& slots = layouts_[set.layout].slots;
       bound = resolve(
           set, call,
           {call.workspace.buffer, call.workspace.offset + set.parameters_byte, set.parameters.size()});
-      const SlotBuffers buffers = in_slots(bound);
+      const SlotBuffers buffers = in_slots(bound, slots);
       std::array<VkWriteDescriptorSet, kMostBindings> writes;
-      fill_buffer_writes(buffers, VK_NULL_HANDLE, std::span(writes).first(slots_.count()));
-      vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_->handle(), 0,
-                                   slots_.count(), writes.data());
+      fill_buffer_writes(buffers, VK_NULL_HANDLE, std::span(writes).first(slots.count()));
+      vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, slots.count(),
+                                   writes.data());
     }
     fill_push_constants(step, bound, push_constants.data());
-    vk.vkCmdPushConstants(commands, layout_->handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                          desc_.push_constant_bytes, push_constants.data());
+    vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                          desc_.layouts[set.layout].push_constant_bytes, push_constants.data());
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
+    last = &step;
   }
   return {};
 }
@@ -143,18 +151,19 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
 void Program::record_dispatch(VkCommandBuffer commands, const BindingsState& bindings,
                               std::span<const std::byte> push_constants,
                               std::uint32_t groups) const noexcept {
-  assert(desc_.steps.size() == 1 && push_constants.size() == desc_.push_constant_bytes);
+  assert(desc_.steps.size() == 1 && push_constants.size() == push_constant_bytes_);
   const DeviceFunctions& vk = device_->vk;
   barrier(commands,
           {VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT},
           kCompute | kTransfer, kCompute);
   CommandLabels labels(vk, commands);
-  begin_pass(commands, labels, 0, 0, 0);
-  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_->handle(), 0, 1,
-                             bindings.sets.sets.data(), 0, nullptr);
-  vk.vkCmdPushConstants(commands, layout_->handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                        desc_.push_constant_bytes, push_constants.data());
+  const VkPipelineLayout layout = objects_of(desc_.sets.front()).layout->handle();
+  begin_pass(commands, labels, desc_.steps.front(), nullptr, bindings.steps);
+  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, bindings.set_of.data(),
+                             0, nullptr);
+  vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_constant_bytes_,
+                        push_constants.data());
   vk.vkCmdDispatch(commands, groups, 1, 1);
 }
 

@@ -13,26 +13,27 @@ namespace {
 
 constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
-// What stands in for a binding: in the first set that has an opinion.
-std::uint32_t stand_in(const ProgramDesc& program, std::uint32_t binding) {
-  return program.sets.empty() ? 0 : program.sets.front().bindings[binding].index;
-}
-
 }  // namespace
 
-Slots::Slots(const ProgramDesc& program) : slots_(program.binding_count, kNoSlot) {
-  bindings_.reserve(program.binding_count);
-  for (std::uint32_t binding = 0; binding < program.binding_count; ++binding) {
+Slots::Slots(const ProgramDesc& program, std::uint32_t layout)
+    : slots_(program.layouts[layout].binding_count, kNoSlot) {
+  const auto is_own = [&](const ProgramSet& set) { return set.layout == layout; };
+  const auto count_of = static_cast<std::uint32_t>(slots_.size());
+  bindings_.reserve(count_of);
+  for (std::uint32_t binding = 0; binding < count_of; ++binding) {
     const bool is_bound = std::any_of(program.sets.begin(), program.sets.end(), [&](const ProgramSet& set) {
-      return set.bindings[binding].from != ProgramBinding::From::kStandIn;
+      return is_own(set) && set.bindings[binding].from != ProgramBinding::From::kStandIn;
     });
     if (!is_bound) continue;
     slots_[binding] = count();
     bindings_.push_back(binding);
   }
-  for (std::uint32_t binding = 0; binding < program.binding_count; ++binding) {
+  // What stands in for a binding: in the first set.
+  const auto first = std::find_if(program.sets.begin(), program.sets.end(), is_own);
+  for (std::uint32_t binding = 0; binding < count_of; ++binding) {
     if (slots_[binding] != kNoSlot) continue;
-    const std::uint32_t other = slots_[stand_in(program, binding)];
+    const std::uint32_t other =
+        first == program.sets.end() ? kNoSlot : slots_[first->bindings[binding].index];
     slots_[binding] = other != kNoSlot ? other : 0;
   }
 }

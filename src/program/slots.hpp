@@ -15,7 +15,8 @@ struct ProgramDesc;
 class Slots {
  public:
   Slots() = default;
-  explicit Slots(const ProgramDesc& program);
+  /// Of one layout of a program.
+  explicit Slots(const ProgramDesc& program, std::uint32_t layout = 0);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(bindings_.size()); }
   /// The binding of each slot.

@@ -88,7 +88,7 @@ MultiHeadAttentionTensors layer_tensors() {
 
 MultiHeadAttentionOptions of_tiles() {
   MultiHeadAttentionOptions options;
-  options.attention.kernel = options.matmul_kernel = options.backward_kernel = "tile";
+  options.attention.kernel = options.matmul.kernel = options.backward.kernel = "tile";
   return options;
 }
 

@@ -21,7 +21,7 @@ class CInterfaceRecordTest : public CInterfaceTest {
     arena_ = runtime().create_buffer(1 << 20).value();
   }
 
-  /// One plan of each kind, with several passes where the kind has them; layers have no push descriptors.
+  /// One plan of each kind, with several passes where the kind has them.
   [[nodiscard]] std::vector<OwnedPlan> every_kind(bool pushes) {
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.push_descriptors = pushes ? 1 : 0;
@@ -40,7 +40,7 @@ class CInterfaceRecordTest : public CInterfaceTest {
     vkattn_plan_options parts = options;
     parts.inner_splits = 2;
     all.push_back(plan_of(vkattn_plan_create_matmul, matmul, &parts));
-    if (!pushes) add_layers(options, all);
+    add_layers(options, all);
     return all;
   }
 
@@ -66,10 +66,8 @@ class CInterfaceRecordTest : public CInterfaceTest {
         [&] { return vkattn_record(plan, commands(), bindings, &how, &error_) == VKATTN_SUCCESS; });
     std::visit(
         [&](const auto& it) {
-          using Own = typename c::Kind<std::decay_t<decltype(it)>>::Bindings;
-          const auto& own = std::get<Own>(bindings.get()->bindings);
           use("record", [&] {
-            it.record(commands(), own, {.wait_for_earlier = true});
+            it.record(commands(), bindings.get()->bindings, {.wait_for_earlier = true});
             return true;
           });
         },
@@ -114,12 +112,10 @@ class CInterfaceRecordTest : public CInterfaceTest {
 
   template <class Plan, class Use>
   static void with_pushing_class(const Plan& plan, const vkattn_execution& execution, const Use& use) {
-    if constexpr (std::is_same_v<typename c::Kind<Plan>::Bindings, Bindings>) {
-      const auto tensors = c::tensors_of<Plan>(execution).value();
-      const BufferRange workspace{execution.workspace, execution.workspace_offset, execution.workspace_size};
-      use("record with tensors",
-          [&] { return plan.record(commands(), tensors, workspace, {.wait_for_earlier = true}).ok(); });
-    }
+    const auto tensors = c::tensors_of<Plan>(execution).value();
+    const BufferRange workspace{execution.workspace, execution.workspace_offset, execution.workspace_size};
+    use("record with tensors",
+        [&] { return plan.record(commands(), tensors, workspace, {.wait_for_earlier = true}).ok(); });
   }
 
   /// Of the muted device, which does not look at it; C refuses null.

@@ -191,14 +191,14 @@ TEST_F(CInterfaceSteps, MistakesAreRefusedByName) {
   options_.matmul_refusal_count = 1;
   EXPECT_TRUE(refused(of_backward(), "vkattn_plan_options::matmul_refusals is null, but its count is 1"));
   options_.matmul_refusals = &unknown;
-  EXPECT_TRUE(refused(of_backward(), "matmul_refusals[0] names 'tiles'"));
+  EXPECT_TRUE(refused(of_backward(), "matmul.refusals[0] names 'tiles'"));
   options_.matmul_refusal_count = 0;
   options_.backward_refusal_count = 1;
   EXPECT_TRUE(refused(of_backward(), "vkattn_plan_options::backward_refusals is null, but its count is 1"));
   options_.backward_refusals = &unknown;
-  EXPECT_TRUE(refused(of_backward(), "backward_refusals[0] names 'tiles'"));
+  EXPECT_TRUE(refused(of_backward(), "backward.refusals[0] names 'tiles'"));
   EXPECT_TRUE(refused(vkattn_plan_create_multi_head_attention(device_, &layer_, &options_, &none, &error_),
-                      "backward_refusals[0]"))
+                      "backward.refusals[0]"))
       << "the forward pass has no use for them, but options are often the same for both";
   options_.backward_refusal_count = 0;
   options_.refusal_count = 1;

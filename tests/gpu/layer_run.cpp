@@ -215,21 +215,29 @@ MultiHeadAttentionBackwardTensors LayerRun::backward_tensors() const {
   for (const ParameterShape& parameter : parameters(desc_)) {
     backward.grad_parameters.*parameter.range = range("grad " + std::string(parameter.name));
   }
-  backward.grad_mask = range("grad_mask");
-  backward.grad_alibi_slopes = range("grad_alibi_slopes");
-  backward.grad_sinks = range("grad_sinks");
+  backward.attention.grad_mask = range("grad_mask");
+  backward.attention.grad_alibi_slopes = range("grad_alibi_slopes");
+  backward.attention.grad_sinks = range("grad_sinks");
   return backward;
 }
 
 template <class Plan, class CallTensors>
 void LayerRun::run_plan(const Plan& plan, const CallTensors& call_tensors, std::uint32_t slice) const {
-  const Buffer workspace = poisoned_buffer(plan.requirements().workspace_bytes);
-  const auto bindings =
-      must(plan.make_bindings(call_tensors, workspace.size() == 0 ? BufferRange{} : workspace.range()));
-  const std::uint32_t all = plan.requirements().dispatches;
+  const PlanRequirements needs = plan.requirements();
+  const Buffer workspace = poisoned_buffer(needs.workspace_bytes);
+  const BufferRange range = workspace.size() == 0 ? BufferRange{} : workspace.range();
+  const bool pushes = needs.dispatches != 0 && needs.descriptor_sets == 0;
+  std::optional<Bindings> bindings;
+  if (!pushes) bindings = must(plan.make_bindings(call_tensors, range));
+  const std::uint32_t all = needs.dispatches;
   for (std::uint32_t first = 0; first < all; first += std::min(slice, all - first)) {
+    const RecordOptions how{.first_dispatch = first, .dispatch_count = slice};
     must(runtime_->execute([&](VkCommandBuffer commands) {
-      plan.record(commands, bindings, {.first_dispatch = first, .dispatch_count = slice});
+      if (bindings) {
+        plan.record(commands, *bindings, how);
+      } else {
+        must(plan.record(commands, call_tensors, range, how));
+      }
     }));
   }
 }
@@ -268,15 +276,16 @@ void LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& des
     add(name, rows, columns, type, nullptr);
     prepare(name, false);
   };
-  if (desc.has_grad_mask) {
-    const Strides& strides = *desc.grad_mask->strides;
+  if (desc.attention.has_grad_mask) {
+    const Strides& strides = *desc.attention.grad_mask->strides;
     const auto positions = [](std::int64_t stride, std::int64_t extent) { return stride == 0 ? 1 : extent; };
     const std::int64_t rows = positions(strides.batch, a.batch) * positions(strides.head, a.query_heads) *
                               positions(strides.row, a.query_length);
-    prepare_new("grad_mask", rows, positions(strides.dim, a.kv_length), desc.grad_mask->type);
+    prepare_new("grad_mask", rows, positions(strides.dim, a.kv_length), desc.attention.grad_mask->type);
   }
-  if (desc.has_grad_alibi_slopes) prepare_new("grad_alibi_slopes", 1, a.query_heads, DataType::kFloat32);
-  if (desc.has_grad_sinks) prepare_new("grad_sinks", 1, a.query_heads, DataType::kFloat32);
+  if (desc.attention.has_grad_alibi_slopes)
+    prepare_new("grad_alibi_slopes", 1, a.query_heads, DataType::kFloat32);
+  if (desc.attention.has_grad_sinks) prepare_new("grad_sinks", 1, a.query_heads, DataType::kFloat32);
 }
 
 std::string LayerRun::check(const LayerResults& expected, double& share) const {

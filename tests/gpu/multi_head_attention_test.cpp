@@ -84,10 +84,10 @@ class MultiHeadAttentionTest : public GpuTest {
     MultiHeadAttentionBackwardDesc backward = form.backward;
     backward.forward = form.desc;
     const BackwardDesc all = bench::with_all_gradients(form.desc.attention);
-    backward.has_grad_mask = all.has_grad_mask;
-    backward.has_grad_alibi_slopes = all.has_grad_alibi_slopes;
-    backward.has_grad_sinks = all.has_grad_sinks;
-    data.grad_mask = *backward.resolved().grad_mask->strides;
+    backward.attention.has_grad_mask = all.has_grad_mask;
+    backward.attention.has_grad_alibi_slopes = all.has_grad_alibi_slopes;
+    backward.attention.has_grad_sinks = all.has_grad_sinks;
+    data.grad_mask = *backward.resolved().attention.grad_mask->strides;
     return backward;
   }
   void TearDown() override {
@@ -201,7 +201,7 @@ void add_score_gradients(std::vector<LayerForm>& forms) {
   form.desc.type = DataType::kFloat16;
   MultiHeadAttentionBackwardDesc& wanted = form.backward;
   wanted.has_grad_query = wanted.has_grad_key = wanted.has_grad_value = wanted.has_grad_parameters = false;
-  wanted.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 20 * 20, 20, 1}, 0};
+  wanted.attention.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 20 * 20, 20, 1}, 0};
 }
 
 TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
@@ -294,6 +294,62 @@ TEST_F(MultiHeadAttentionTest, Slices) {
   EXPECT_TRUE(run.bytes() == whole);
 }
 
+/// Parameters, and the shares of heads that weights are averaged by, then lie in the workspace.
+TEST_F(MultiHeadAttentionTest, PushDescriptorsGiveTheSameBits) {
+  if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
+  MultiHeadAttentionOptions pushes;
+  pushes.push_descriptors = true;
+  for (const bool averages : {false, true}) {
+    MultiHeadAttentionDesc desc = layer("40x40 b2 hq4 hkv2 d12 causal dropout=0.3", 36);
+    if (averages) {
+      desc.saves_for_gradients = false;
+      desc.attention.weights = WeightsStage::kProbabilities;
+      desc.has_averaged_weights = true;
+    }
+    AttentionTensors features;
+    features.dropout_seed = 5;
+    auto run = LayerRun::create(runtime(), desc, random_layer_data(desc, 3), features);
+    const auto run_passes = [&](const MultiHeadAttentionOptions& options) {
+      run.execute(must(runtime().make_multi_head_attention_plan(desc, options)));
+      if (!averages) {
+        run.execute(must(runtime().make_multi_head_attention_backward_plan({.forward = desc}, options)));
+      }
+      return run.bytes();
+    };
+    const auto bound = run_passes({});
+    EXPECT_TRUE(run_passes(pushes) == bound) << averages;
+  }
+}
+
+/// A block mask that is complete is not computed, which is in the middle of a layer's dispatches.
+TEST_F(MultiHeadAttentionTest, CompleteBlockMasksAreNotComputed) {
+  const std::string problem = "9x300 b2 hq2 d12 mask=f32:qk hidden=0.5";
+  LayerForm form = form_of(problem, 24, LayerInputs::kCross);
+  form.desc.saves_for_gradients = false;
+  auto features = must(harness::ProblemRun::create(runtime(), parsed(problem)));
+  must(features.fill_inputs());
+  AttentionTensors tensors = features.tensors();
+  const auto plan = must(runtime().make_multi_head_attention_plan(form.desc));
+  const VkDeviceSize bytes = plan.range_bytes(&AttentionTensors::block_mask);
+  ASSERT_GT(bytes, 0U);
+  const Buffer mask = runtime().create_buffer(bytes).value();
+  tensors.block_mask = mask.range();
+  LayerData data = random_layer_data(form.desc, 3);
+  auto computes = LayerRun::create(runtime(), form.desc, data, tensors);
+  computes.execute(plan);
+  const auto all = computes.bytes();
+  tensors.block_mask_complete = true;
+  auto keeps = LayerRun::create(runtime(), form.desc, data, tensors);
+  keeps.execute(plan);
+  EXPECT_TRUE(keeps.bytes() == all);
+  keeps.execute(plan, 1);
+  EXPECT_TRUE(keeps.bytes() == all) << "in slices";
+  // What hides everything shows that it was read.
+  must(runtime().write(mask, 0, std::vector<std::byte>(bytes)));
+  keeps.execute(plan);
+  EXPECT_FALSE(keeps.bytes() == all);
+}
+
 TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   const MultiHeadAttentionDesc desc = layer("8x8 b2 hq2 d4", 8);
   const LayerData data = random_layer_data(desc, 3);
@@ -308,16 +364,16 @@ TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   };
   EXPECT_EQ(refused([](MultiHeadAttentionTensors&) {}), "");
   EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.parameters.in_proj_weight.size = 700; }),
-            "in_proj_weight is (24, 8) f32, which takes a range of 768 bytes, but its range has 700");
+            "the in_proj_weight tensor of (24, 8) f32 needs 768 bytes but its range has 700");
   EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.query = {}; }),
-            "query is (2, 8, 8) f32, 512 bytes, but its buffer is null");
+            "the query tensor of (2, 8, 8) f32 needs 512 bytes but its buffer is null");
   EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.output.offset += 4; }), "no multiple of 16"));
-  EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }), "saved is ("));
+  EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }), "the saved tensor of ("));
   MultiHeadAttentionOptions options;
   options.attention_plan = runtime().make_plan(desc_of("8x8 d4")).value();
   EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
   options = {};
-  options.matmul_kernel = "fast";
+  options.matmul.kernel = "fast";
   EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
 }
 

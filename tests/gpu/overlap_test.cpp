@@ -217,7 +217,8 @@ TEST_F(LayerOverlaps, Forward) {
     bad.*tensor = at(first);
     expect_words(plan.make_bindings(bad, workspace(65536)), words);
   };
-  refused(&MultiHeadAttentionTensors::output, 0, {"the output, bytes 0 to 511", "the query, bytes 0 to 511"});
+  refused(&MultiHeadAttentionTensors::output, 0,
+          {"the output tensor, bytes 0 to 511", "the query tensor, bytes 0 to 511"});
   refused(&MultiHeadAttentionTensors::output, 24576 - 256, {"output", "alibi_slopes tensor"});
   refused(&MultiHeadAttentionTensors::output, 16384, {"output", "out_proj.weight"});
   refused(&MultiHeadAttentionTensors::query, 65536, {"the workspace, bytes 65536 to", "the query"});
@@ -227,7 +228,7 @@ TEST_F(LayerOverlaps, Forward) {
 TEST_F(LayerOverlaps, Gradients) {
   MultiHeadAttentionBackwardDesc desc{.forward = layer()};
   desc.forward.saves_for_gradients = true;
-  desc.has_grad_alibi_slopes = true;
+  desc.attention.has_grad_alibi_slopes = true;
   const auto plan = must(MultiHeadAttentionBackwardPlan::create(runtime().device(), desc));
   const VkDeviceSize bytes = plan.requirements().workspace_bytes;
   MultiHeadAttentionBackwardTensors good;
@@ -235,7 +236,7 @@ TEST_F(LayerOverlaps, Gradients) {
   good.grad_output = at(49152);
   good.grad_query = at(53248);
   good.grad_parameters = {at(57344), {}, {}, {}, at(61440), at(65536), at(69632)};
-  good.grad_alibi_slopes = at(73728);
+  good.attention.grad_alibi_slopes = at(73728);
   const auto refused = [&](BufferRange MultiHeadAttentionBackwardTensors::*tensor, VkDeviceSize first,
                            const std::vector<std::string>& words) {
     MultiHeadAttentionBackwardTensors bad = good;
@@ -247,8 +248,10 @@ TEST_F(LayerOverlaps, Gradients) {
   refused(&MultiHeadAttentionBackwardTensors::grad_query, 28672, {"grad_query", "saved"});
   refused(&MultiHeadAttentionBackwardTensors::grad_query, 57344,
           {"grad_query", "the gradient of in_proj_weight"});
-  refused(&MultiHeadAttentionBackwardTensors::grad_alibi_slopes, 24576,
-          {"grad_alibi_slopes tensor", "alibi_slopes tensor"});
+  MultiHeadAttentionBackwardTensors bad = good;
+  bad.attention.grad_alibi_slopes = at(24576);
+  expect_words(plan.make_bindings(bad, at(131072, bytes)),
+               {"grad_alibi_slopes tensor", "alibi_slopes tensor"});
   refused(&MultiHeadAttentionBackwardTensors::grad_output, 131072, {"workspace", "grad_output"});
 }
 

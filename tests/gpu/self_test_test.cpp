@@ -287,9 +287,9 @@ MultiHeadAttentionDesc small_layer() {
 TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   if (!takes(gradients_of("h2 6x6 d16 f16"), "matrix")) GTEST_SKIP() << "the device has no matrix units";
   MultiHeadAttentionOptions options;
-  options.attention.kernel = options.matmul_kernel = options.backward_kernel = "matrix";
+  options.attention.kernel = options.matmul.kernel = options.backward.kernel = "matrix";
   MultiHeadAttentionOptions of_gradients = options;
-  of_gradients.matmul_kernel.clear();  // of sums of columns there are none on matrix units
+  of_gradients.matmul.kernel.clear();  // of sums of columns there are none on matrix units
   int products_on_matrices = 0;
   const auto set_products = [&](const Runtime& on) {
     of_gradients.make_matmul = [&](const MatmulDesc& desc, const PlanOptions& how) {
@@ -317,7 +317,7 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   const Runtime later = fresh_runtime();
   set_products(later);
   for (const char* const kernel : {"matrix", "lane"}) {
-    of_gradients.backward_kernel = kernel;
+    of_gradients.backward.kernel = kernel;
     EXPECT_TRUE(is_refused(later.make_multi_head_attention_backward_plan(backward, of_gradients),
                            ErrorCode::kUnsupported, {"matrix", "self-test"}));
   }
@@ -345,17 +345,17 @@ TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
     if (how.kernel == "lane") return BackwardPlan::create(device, desc, how);
     return Error{ErrorCode::kUnsupported, VK_SUCCESS, "of no use"};
   };
-  options.backward_kernel = "lane";
+  options.backward.kernel = "lane";
   must(MultiHeadAttentionPlan::create(device, small_layer(), options));
   EXPECT_EQ(attentions, 1);
   EXPECT_EQ(products, 2) << "packed inputs, and the output";
 
   must(MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options));
   EXPECT_EQ(gradients, 1);
-  options.backward_kernel.clear();
+  options.backward.kernel.clear();
   const auto refused = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message, "of no use");
+  EXPECT_EQ(refused.error().message, "gradients of attention: of no use");
 }
 
 /// Tensors of a layer would be bound to other shapes, or handles of one device given to another.

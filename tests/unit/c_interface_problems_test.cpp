@@ -93,7 +93,8 @@ TEST(CInterface, TheFirstMistakeOfAProblemIsNamed) {
             "vkattn_multi_head_attention_desc is null");
 }
 
-// window_left is window.left; a mask is its type.
+// window_left is window.left; a mask is its type; of a layer's gradients C has those of attention by their
+// own names.
 TEST(CInterface, FieldsAreCalledAsInCpp) {
 #define VKATTN_VALUE(STRUCTURE, DESC)
 #define VKATTN_DESC(STRUCTURE, DESC)
@@ -105,7 +106,8 @@ TEST(CInterface, FieldsAreCalledAsInCpp) {
   for (const auto& [member, path] : rows) {
     std::string name = path;
     std::replace(name.begin(), name.end(), '.', '_');
-    EXPECT_TRUE(member == name || member + "_type" == name) << member << " and " << path;
+    const bool is_of_layer = path == "attention." + member;
+    EXPECT_TRUE(member == name || member + "_type" == name || is_of_layer) << member << " and " << path;
   }
 }
 
@@ -155,12 +157,12 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   EXPECT_EQ(layer.attention.kv_splits, 8U);
   EXPECT_EQ(layer.attention.arithmetic_type, DataType::kFloat16);
   EXPECT_TRUE(layer.attention.strict_nonfinite && layer.attention.tile);
-  EXPECT_EQ(layer.matmul_kernel, "lane");
-  EXPECT_EQ(layer.backward_kernel, "other");
-  ASSERT_EQ(layer.matmul_refusals.size(), 2U);
-  EXPECT_EQ(layer.matmul_refusals[1].kernel, "tile");
-  ASSERT_EQ(layer.backward_refusals.size(), 1U);
-  EXPECT_EQ(layer.backward_refusals[0].reason, "is wrong");
+  EXPECT_EQ(layer.matmul.kernel, "lane");
+  EXPECT_EQ(layer.backward.kernel, "other");
+  ASSERT_EQ(layer.matmul.refusals.size(), 2U);
+  EXPECT_EQ(layer.matmul.refusals[1].kernel, "tile");
+  ASSERT_EQ(layer.backward.refusals.size(), 1U);
+  EXPECT_EQ(layer.backward.refusals[0].reason, "is wrong");
   EXPECT_EQ(layer.max_dispatch_ns, 7U);
   EXPECT_TRUE(layer.deferred_compilation);
 }

@@ -316,7 +316,7 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
            Row{"kv_splits", "al", [](O& o) { o.kv_splits = 2; }},
            Row{"strict_nonfinite", "al", [](O& o) { o.strict_nonfinite = 1; }},
            Row{"arithmetic_type", "al", [](O& o) { o.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16; }},
-           Row{"push_descriptors", "acmgp", [](O& o) { o.push_descriptors = 1; }},
+           Row{"push_descriptors", "acmgpl", [](O& o) { o.push_descriptors = 1; }},
            Row{"deferred_compilation", "acmgpl", [](O& o) { o.deferred_compilation = 1; }},
            Row{"refusals", "agpl", [](O& o) { o.refusals = &refusal, o.refusal_count = 1; }},
            Row{"capture_statistics", "acmgpl", [](O& o) { o.capture_statistics = 1; }},

@@ -66,7 +66,7 @@ void prepare(Words words) {
   (void)has_matrices(words);
   keep_loops(words);
   ProgramDesc program;
-  program.binding_count = 2;
+  program.layout().binding_count = 2;
   program.sets.resize(1);
   program.sets.front().bindings.resize(2);
   program.sets.front().bindings[1].from = ProgramBinding::From::kTensor;

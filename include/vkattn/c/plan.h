@@ -74,13 +74,13 @@ typedef struct vkattn_plan_options {
   uint32_t kv_splits;
   /** 1, of attention and layers: only kernels in which no NaN or infinity of a hidden row of V can reach the output */
   uint32_t strict_nonfinite;
-  uint32_t push_descriptors;             /**< for vkattn_record_push; not of layers */
+  uint32_t push_descriptors;             /**< for vkattn_record_push */
   uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
   /** of plans with kernels: those to pass by; of a layer in its attention */
   const vkattn_kernel_refusal* refusals;
   uint32_t refusal_count;                /**< how many there are */
   /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics; needs
-      VK_KHR_pipeline_executable_properties. Of a layer those of its attention */
+      VK_KHR_pipeline_executable_properties. */
   uint32_t capture_statistics;
   /** of attention, products and layers: these block sizes, or fail; needs `kernel`. Null: the best known */
   const vkattn_tile_sizes* tile;
@@ -120,7 +120,7 @@ VKATTN_API vkattn_result vkattn_plan_retain(vkattn_plan* plan);
 VKATTN_API vkattn_result vkattn_plan_release(vkattn_plan* plan);
 
 /** Compiles a plan with deferred compilation, on any thread. Later calls do nothing, those at the same time wait for the
-    first and have its outcome (of a layer step by step); after a failure a later call tries again. */
+    first and have its outcome; after a failure a later call tries again. */
 VKATTN_API vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error);
 /** 1 where the plan can be recorded, else 0. */
 VKATTN_API uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan);
@@ -211,8 +211,8 @@ typedef struct vkattn_pipeline {
   uint32_t workgroup_size; /**< invocations */
   uint32_t reserved; /**< 0 */
 } vkattn_pipeline;
-/** Tells the pipelines of a plan of an operation in the order of their dispatches, of a layer those of its attention. Writes at most *count of them to `pipelines` (which may be null) and sets *count to how many there
-    are. */
+/** Tells the pipelines of a plan of an operation in the order of their dispatches, each once. Writes at most *count of
+    them to `pipelines` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines,
                                                    uint32_t* count, vkattn_error* error);
 
@@ -224,9 +224,8 @@ typedef struct vkattn_statistic {
   uint32_t subgroup_size; /**< invocations, of the pipeline */
   uint32_t reserved; /**< 0 */
 } vkattn_statistic;
-/** Tells the driver's statistics of a plan of an operation that was made with capture_statistics and is compiled; of a
-    layer those of its attention. Writes at most *count of them to
-    `statistics` (which may be null) and sets *count to how many there are. */
+/** Tells the driver's statistics of a plan of an operation that was made with capture_statistics and is compiled.
+    Writes at most *count of them to `statistics` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
                                                     uint32_t* count, vkattn_error* error);
 

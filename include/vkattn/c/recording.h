@@ -114,8 +114,7 @@ typedef struct vkattn_bindings vkattn_bindings;
 VKATTN_API vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
                                                 VkDescriptorPool pool, vkattn_bindings** bindings,
                                                 vkattn_error* error);
-/** Points them at other tensors. Only while none is in use by the device. Those of a layer are not
-    complete after an error in the middle, and are not recorded until they are rewritten once more. */
+/** Points them at other tensors. Only while none is in use by the device. After an error they are as they were. */
 VKATTN_API vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
                                                  vkattn_error* error);
 /** Destroys bindings. They must be idle. Null is nothing; bindings that are not alive are refused. */
@@ -135,7 +134,7 @@ VKATTN_INIT_FUNCTIONS(vkattn_record_options)
 /** Records the work outside of a render pass. No allocation, no wait, no lock. `options` may be null. */
 VKATTN_API vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,
                                        const vkattn_record_options* options, vkattn_error* error);
-/** The same without bindings, of plans with push_descriptors; layers have none. */
+/** The same without bindings, of plans with push_descriptors. */
 VKATTN_API vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
                                             const vkattn_execution* execution, const vkattn_record_options* options,
                                             vkattn_error* error);

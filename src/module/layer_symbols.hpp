@@ -1,0 +1,93 @@
+// Which of a call's ranges a layer's steps work on, said before there is a call.
+//
+// A symbol is a range whose buffer is the number of what it stands for: one of the caller's tensors, counted
+// by for_each_range(), or memory of the layer's own. Steps are given symbols in the structures of tensors
+// that callers give their plans, and LayerProgram reads the numbers from the places where plans put them.
+#pragma once
+
+#include <vkattn/multi_head_attention.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "attention/tensor_table.hpp"
+#include "backward/gradient_table.hpp"
+#include "module/layer_shape.hpp"
+
+namespace vkattn::detail {
+
+template <class T, class Of>
+concept MaybeConst = std::same_as<std::remove_const_t<T>, Of>;
+
+inline constexpr std::array kParameterRanges{
+    &MultiHeadAttentionParameters::in_proj_weight, &MultiHeadAttentionParameters::q_proj_weight,
+    &MultiHeadAttentionParameters::k_proj_weight,  &MultiHeadAttentionParameters::v_proj_weight,
+    &MultiHeadAttentionParameters::in_proj_bias,   &MultiHeadAttentionParameters::out_proj_weight,
+    &MultiHeadAttentionParameters::out_proj_bias,
+};
+static_assert(sizeof(MultiHeadAttentionParameters) == kParameterRanges.size() * sizeof(BufferRange));
+
+inline constexpr std::array kLayerRanges{
+    &MultiHeadAttentionTensors::query,     &MultiHeadAttentionTensors::key,
+    &MultiHeadAttentionTensors::value,     &MultiHeadAttentionTensors::output,
+    &MultiHeadAttentionTensors::saved,     &MultiHeadAttentionTensors::averaged_weights,
+    &MultiHeadAttentionTensors::cache_key, &MultiHeadAttentionTensors::cache_value,
+    &MultiHeadAttentionTensors::positions, &MultiHeadAttentionTensors::frequencies,
+};
+static_assert(sizeof(MultiHeadAttentionTensors) == kLayerRanges.size() * sizeof(BufferRange) +
+                                                       sizeof(MultiHeadAttentionParameters) +
+                                                       sizeof(AttentionTensors));
+
+inline constexpr std::array kGradientRanges{
+    &MultiHeadAttentionBackwardTensors::grad_output,
+    &MultiHeadAttentionBackwardTensors::grad_query,
+    &MultiHeadAttentionBackwardTensors::grad_key,
+    &MultiHeadAttentionBackwardTensors::grad_value,
+};
+static_assert(sizeof(MultiHeadAttentionBackwardTensors) ==
+              kGradientRanges.size() * sizeof(BufferRange) + sizeof(MultiHeadAttentionParameters) +
+                  sizeof(MultiHeadAttentionTensors) + sizeof(BackwardTensors));
+
+/// Calls `use` with each range of a call, always in the same order.
+/// @{
+template <MaybeConst<MultiHeadAttentionTensors> Tensors, class Use>
+void for_each_range(Tensors& tensors, const Use& use) {
+  for (const auto range : kLayerRanges) use(tensors.*range);
+  for (const auto range : kParameterRanges) use(tensors.parameters.*range);
+  for (const TensorRow& row : tensor_table()) use(tensors.attention.*row.range);
+  for (auto& range : tensors.attention.score_buffers) use(range);
+  use(tensors.attention.block_mask);
+}
+template <MaybeConst<MultiHeadAttentionBackwardTensors> Tensors, class Use>
+void for_each_range(Tensors& tensors, const Use& use) {
+  for_each_range(tensors.forward, use);
+  for (const auto range : kGradientRanges) use(tensors.*range);
+  for (const auto range : kParameterRanges) use(tensors.grad_parameters.*range);
+  for (const GradientRow& row : gradient_table()) use(tensors.attention.*row.range);
+}
+/// @}
+
+/// The symbol of a number.
+[[nodiscard]] BufferRange symbol(std::uint64_t number);
+/// The number that a symbol, or a part of one, is of.
+[[nodiscard]] std::uint64_t number_of(const BufferRange& symbol);
+
+inline constexpr std::uint64_t kWorkspaceNumber = 1000;
+inline constexpr std::uint64_t kHeadSharesNumber = 1001;  ///< float32, 1 / query_heads for each query head
+
+/// A call of symbols.
+template <class Tensors>
+[[nodiscard]] Tensors symbols() {
+  Tensors tensors;
+  std::uint64_t number = 0;
+  for_each_range(tensors, [&](BufferRange& range) { range = symbol(number++); });
+  return tensors;
+}
+
+/// What lies so many bytes behind.
+[[nodiscard]] BufferRange behind(const BufferRange& symbol, VkDeviceSize bytes);
+
+}  // namespace vkattn::detail

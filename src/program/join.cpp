@@ -1,0 +1,106 @@
+// Joining programs: see join.hpp.
+#include "program/join.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr VkAccessFlags kShaderAccess = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+
+/// What a tensor of the part asks of the one that it is, or is a part of.
+void require(const ProgramTensor& own, const JoinedTensor& at, std::span<const JoinedTensor> tensors,
+             ProgramTensor& whole) {
+  if (whole.name.empty()) {
+    whole = own;
+    whole.bytes = at.byte + own.bytes;
+    whole.in_place_of.reset();
+    if (at.byte != 0) whole.layout = {};
+  }
+  whole.bytes = std::max(whole.bytes, at.byte + own.bytes);
+  if (own.alignment_bytes > whole.alignment_bytes) {
+    whole.alignment_bytes = own.alignment_bytes;
+    whole.alignment_name = own.alignment_name;
+  }
+  whole.written = whole.written || own.written;
+  if (!own.in_place_of) return;
+  const JoinedTensor& other = tensors[*own.in_place_of];
+  if (other.in == JoinedTensor::In::kTensor && other.index != at.index) whole.in_place_of = other.index;
+}
+
+/// The number of a layout whose descriptor sets and push constants are alike, added where there is none.
+std::uint32_t layout_for(const ProgramDesc& part, ProgramDesc& whole) {
+  const Slots own(part);
+  for (std::uint32_t i = 0; i < whole.layouts.size(); ++i) {
+    if (whole.layouts[i] == part.layouts.front() &&
+        std::ranges::equal(Slots(whole, i).bindings(), own.bindings())) {
+      return i;
+    }
+  }
+  whole.layouts.push_back(part.layouts.front());
+  return static_cast<std::uint32_t>(whole.layouts.size() - 1);
+}
+
+void place(const JoinedPart& part, ProgramSet& set) {
+  using From = ProgramBinding::From;
+  for (ProgramBinding& binding : set.bindings) {
+    if (binding.from == From::kWorkspace || binding.from == From::kTensorOrWorkspace) {
+      binding.workspace_byte += part.workspace_byte;
+    }
+    if (binding.from != From::kTensor && binding.from != From::kTensorOrWorkspace) continue;
+    const JoinedTensor& at = part.tensors[binding.index];
+    binding.first_byte += at.byte;
+    binding.index = at.index;
+    if (at.in == JoinedTensor::In::kWorkspace) binding.from = From::kInWorkspace;
+    if (at.in != JoinedTensor::In::kNumbers) continue;
+    assert(set.parameters.empty());
+    binding.from = From::kParameters;
+    set.parameters.assign(part.numbers.begin(), part.numbers.end());
+    set.parameters_byte = part.numbers_byte;
+  }
+}
+
+}  // namespace
+
+std::uint32_t join(const JoinedPart& part, ProgramDesc& whole) {
+  assert(part.program.layouts.size() == 1 && part.tensors.size() == part.program.tensors.size());
+  const auto first_pass = static_cast<std::uint32_t>(whole.passes.size());
+  const auto first_set = static_cast<std::uint32_t>(whole.sets.size());
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    const JoinedTensor& at = part.tensors[i];
+    const ProgramTensor& own = part.program.tensors[i];
+    if (at.in != JoinedTensor::In::kTensor || own.bytes == 0) continue;
+    require(own, at, part.tensors, whole.tensors[at.index]);
+  }
+  if (part.program.steps.empty()) return first_pass;
+  const std::uint32_t layout = layout_for(part.program, whole);
+  for (ProgramPass pass : part.program.passes) {
+    pass.layout = layout;
+    // By itself the part would have none before its first pass.
+    if (whole.passes.size() == first_pass) pass.barrier.reset();
+    // A call may leave the first passes out, so that each may be the one that waits.
+    if (part.waits && (pass.barrier || whole.passes.size() == first_pass)) {
+      pass.barrier =
+          PassBarrier{VK_ACCESS_SHADER_WRITE_BIT | (pass.barrier ? pass.barrier->from : 0), kShaderAccess};
+    }
+    whole.passes.push_back(std::move(pass));
+  }
+  for (ProgramSet set : part.program.sets) {
+    set.layout = layout;
+    const bool has_parameters = !set.parameters.empty();
+    place(part, set);
+    if (has_parameters) set.parameters_byte += part.workspace_byte;
+    whole.sets.push_back(std::move(set));
+  }
+  for (ProgramStep step : part.program.steps) {
+    step.pass += first_pass;
+    step.set += first_set;
+    whole.steps.push_back(step);
+  }
+  return first_pass;
+}
+
+}  // namespace vkattn::detail
