@@ -42,7 +42,7 @@ FACTS = (
     # A score modifier without a tensor.
     Fact("softcap", 30, r"soft_?cap(?:s|ped|ping)?"),
     # A score modifier with a tensor, which has a gradient.
-    Fact("sinks", 58, r"d?sinks?"),
+    Fact("sinks", 45, r"d?sinks?"),
     # A kernel. Nothing else needs its extension, VK_NV_cooperative_matrix2, so who names that knows the kernel.
     Fact("matrix2", 31, r"matrix_?2"),
     # An operation with a plan of its own.

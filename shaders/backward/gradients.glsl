@@ -35,6 +35,8 @@ layout(constant_id = VKATTN_SPEC_HAS_GRAD_SLOPES) const bool kHasGradSlopes = fa
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_SINKS) const bool kHasGradSinks = false;
 layout(constant_id = VKATTN_SPEC_PAIR_TILE) const uint kPairTile = 0;
 layout(constant_id = VKATTN_SPEC_KEEPS_DELTAS) const bool kKeepsDeltas = false;
+// What a row leaves of <dO, O>: for the gradients of sinks, or for later chunks.
+const bool kWritesDeltas = kHasGradSinks || kKeepsDeltas;
 layout(constant_id = VKATTN_SPEC_KEEPS_SCORE_GRADIENTS) const bool kKeepsScoreGradients = false;
 layout(constant_id = VKATTN_SPEC_SCALED_FACTORS) const uint kScaledFactors = 0;
 

@@ -10,7 +10,7 @@
 
 #include "backward/gradients.glsl"
 #include "lib/entries.glsl"
-#include "lib/sinks.glsl"
+#include "lib/softmax_start.glsl"
 #include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -26,8 +26,8 @@ void main() {
   const uint group = workgroup_number();
   if (group >= params.tile_count) return;  // uniform over the workgroup, so no barrier is missed
   const uint head = params.first_tile + group;
-  const float sink = sink_score(head, 0u);
-  const float sink_share = sink_weight(head, 0u);  // 0 where it is minus infinity
+  const float sink = start_score(head, 0u);
+  const float sink_share = start_weight(head, 0u);  // 0 where it is minus infinity
   float slope_sum = 0.0;
   float sink_sum = 0.0;
   for (uint batch = 0; batch < backward.batch; ++batch) {

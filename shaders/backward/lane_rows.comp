@@ -218,7 +218,7 @@ void keep_rows(ChunkTile tile, uint first_row) {
     const uint packed = first_row + r;
     if (packed >= packed_row_count()) continue;
     if (kHasGradSlopes) sums[backward.slope_sums + stored_row(tile, packed)] = row_slope[r];
-    if (kHasGradSinks || kKeepsDeltas) sums[backward.delta_sums + stored_row(tile, packed)] = row_delta[r];
+    if (kWritesDeltas) sums[backward.delta_sums + stored_row(tile, packed)] = row_delta[r];
   }
 }
 

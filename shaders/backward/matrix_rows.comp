@@ -292,7 +292,7 @@ void keep_numbers(ChunkTile tile, OwnRow own) {
     const float before = tile.chunk == 0u ? 0.0 : sums[backward.slope_sums + row];
     sums[backward.slope_sums + row] = before + slope;
   }
-  if (kHasGradSinks) sums[backward.delta_sums + row] = own.delta;
+  if (kWritesDeltas) sums[backward.delta_sums + row] = own.delta;
 }
 
 void main() {

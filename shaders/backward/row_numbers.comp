@@ -60,5 +60,5 @@ void main() {
   for (uint i = 1; i < kRowThreads; ++i) delta += parts[gl_LocalInvocationIndex + i];
   const float lse = kLog2E * uintBitsToFloat(lse_words[lse_index(row.batch, row.head, row.row)]);
   row_numbers[unit] = vec2(lse, delta);
-  if (kHasGradSinks) sums[backward.delta_sums + unit] = delta;
+  if (kWritesDeltas) sums[backward.delta_sums + unit] = delta;
 }

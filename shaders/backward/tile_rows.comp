@@ -279,7 +279,7 @@ void keep_numbers(ChunkTile tile) {
       const float before = tile.chunk == 0u ? 0.0 : sums[backward.slope_sums + row];
       sums[backward.slope_sums + row] = before + row_slope[r];
     }
-    if (kHasGradSinks) sums[backward.delta_sums + row] = row_delta[r];
+    if (kWritesDeltas) sums[backward.delta_sums + row] = row_delta[r];
   }
 }
 

@@ -32,7 +32,7 @@
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
-#include "lib/sinks.glsl"
+#include "lib/softmax_start.glsl"
 #include "lib/tensor_bits.glsl"
 #include "lib/unrolled.glsl"
 #include "shared/shared_memory.h"
@@ -382,8 +382,8 @@ void main() {
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, packed_query(packed));
     // All owners of a row know its maximum; their weights are added up.
-    row_maximum[r] = key_group() == 0u ? sink_score(head, tile.split) : kHiddenScore;
-    row_weight[r] = key_group() == 0u && speaks_for_rows() ? sink_weight(head, tile.split) : 0.0;
+    row_maximum[r] = key_group() == 0u ? start_score(head, tile.split) : kHiddenScore;
+    row_weight[r] = key_group() == 0u && speaks_for_rows() ? start_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
   load_queries(tile);

@@ -32,7 +32,7 @@
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
-#include "lib/sinks.glsl"
+#include "lib/softmax_start.glsl"
 #include "lib/tensors.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -284,8 +284,8 @@ void begin_rows(TilePosition tile, uint first_row, int kv_length, int part_end) 
     score_rows[r] = score_row(tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), part_end);
-    row_maximum[r] = sink_score(head, tile.split);
-    row_sum[r] = sink_weight(head, tile.split);
+    row_maximum[r] = start_score(head, tile.split);
+    row_sum[r] = start_weight(head, tile.split);
   }
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) store_sum(r, dim, 0.0);

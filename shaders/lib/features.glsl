@@ -3,7 +3,7 @@
 // (VKATTN_FEATURES 0) and with them; a feature that a problem does not use is left out by its specialization constant.
 //
 // What a feature does is in the file of its subject, which has the form without features too: lib/entries.glsl,
-// lib/key_ranges.glsl, lib/mask.glsl, lib/scores.glsl, lib/sinks.glsl, lib/dropout.glsl, lib/block_mask.glsl and
+// lib/key_ranges.glsl, lib/mask.glsl, lib/scores.glsl, lib/softmax_start.glsl, lib/dropout.glsl, lib/block_mask.glsl and
 // lib/quantised.glsl.
 #ifndef VKATTN_LIB_FEATURES
 #define VKATTN_LIB_FEATURES

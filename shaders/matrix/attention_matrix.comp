@@ -35,7 +35,7 @@
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
-#include "lib/sinks.glsl"
+#include "lib/softmax_start.glsl"
 #include "matrix/quantised.glsl"
 #include "matrix/stages.glsl"
 #include "matrix/tiles.glsl"
@@ -274,16 +274,16 @@ void store_stage(TilePosition tile, uint first, uint slice) {
   }
 }
 
-// Counts the sink of a row. Last, as probabilities relative to a sink far above the scores are beyond 16 bits. Returns
+// Counts what a row starts from. Last, as probabilities relative to a start far above the scores are beyond 16 bits. Returns
 // what the row's sums are to be multiplied by.
-float add_sink(TilePosition tile, uint head, inout float reference, inout float sum) {
-  const float weight = sink_weight(head, tile.split);
+float add_start(TilePosition tile, uint head, inout float reference, inout float sum) {
+  const float weight = start_weight(head, tile.split);
   if (weight == 0.0) return 1.0;
-  const float sink = sink_score(head, tile.split);
-  const float raised = max(reference, sink - kHeadroom);
+  const float start = start_score(head, tile.split);
+  const float raised = max(reference, start - kHeadroom);
   const float factor = rescale_factor(reference, raised);
   reference = raised;
-  sum = sum * factor + weight * exp2(sink - raised);
+  sum = sum * factor + weight * exp2(start - raised);
   return factor;
 }
 
@@ -298,7 +298,7 @@ void store_rows(TilePosition tile, uint slice) {
     const uint packed = packed_row(tile, row);
     if (lane_part != 0) continue;
     const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
-    const float factor = add_sink(tile, head, row_reference[i], sum);
+    const float factor = add_start(tile, head, row_reference[i], sum);
     const uint stage_row = subgroup_row + row;
     factor_stage[stage_row] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {

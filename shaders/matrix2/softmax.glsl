@@ -9,7 +9,7 @@
 #include "lib/partials.glsl"
 #include "lib/matrix_quantised.glsl"
 #include "lib/scores.glsl"
-#include "lib/sinks.glsl"
+#include "lib/softmax_start.glsl"
 #include "matrix2/matrices.glsl"
 
 // A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
@@ -57,15 +57,15 @@ float keep(const in uint row, const in uint column, const in float probability, 
   return kept_probability(probability, score_row_at(row), uint(first_key + int(column)));
 }
 
-float raise_to_sink(const in uint row, const in uint column, const in float reference) {
-  const float sink = sink_score(score_row_at(row).head, tile.split);
-  return sink == kHiddenScore ? reference : max(reference, sink - kHeadroom);
+float raise_to_start(const in uint row, const in uint column, const in float reference) {
+  const float start = start_score(score_row_at(row).head, tile.split);
+  return start == kHiddenScore ? reference : max(reference, start - kHeadroom);
 }
 
-float add_sink(const in uint row, const in uint column, const in float sum, const in float reference) {
+float add_start(const in uint row, const in uint column, const in float sum, const in float reference) {
   const uint head = score_row_at(row).head;
-  const float weight = sink_weight(head, tile.split);
-  return weight == 0.0 ? sum : sum + weight * exp2(sink_score(head, tile.split) - reference);
+  const float weight = start_weight(head, tile.split);
+  return weight == 0.0 ? sum : sum + weight * exp2(start_score(head, tile.split) - reference);
 }
 
 float raise(const in uint row, const in uint column, const in float reference, const in float maximum) {
@@ -150,17 +150,17 @@ void begin_sums() {
   row_sum = RowMatrix(0.0);
 }
 
-// Last, as probabilities relative to a sink far above the scores are beyond 16 bits.
-void add_sinks() {
+// Last, as probabilities relative to a start far above the scores are beyond 16 bits.
+void add_starts() {
   RowMatrix reference;
-  coopMatPerElementNV(reference, row_reference, raise_to_sink);
+  coopMatPerElementNV(reference, row_reference, raise_to_start);
   change_references(reference);
-  coopMatPerElementNV(row_sum, row_sum, add_sink, reference);
+  coopMatPerElementNV(row_sum, row_sum, add_start, reference);
 }
 
-// Sinks and log-sum-exps; then the sums only need to be divided by row_sum.
+// What rows start from, and log-sum-exps; then the sums only need to be divided by row_sum.
 void finish_rows() {
-  if (kHasSinks) add_sinks();
+  if (kHasStart) add_starts();
   if (kHasLse || kSplitKv) coopMatPerElementNV(row_sum, row_sum, store_row_lse, row_reference);
 }
 

@@ -33,7 +33,7 @@
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
 #include "lib/shares.glsl"
-#include "lib/sinks.glsl"
+#include "lib/softmax_start.glsl"
 #include "lib/tensors.glsl"
 #include "lib/unrolled.glsl"
 #include "shared/shared_memory.h"
@@ -401,8 +401,8 @@ void main() {
     score_rows[r] = score_row(place.tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), walk.keys.part_end);
-    row_maximum[r] = sink_score(head, place.tile.split);
-    row_sum[r] = place.column == 0u ? sink_weight(head, place.tile.split) : 0.0;
+    row_maximum[r] = start_score(head, place.tile.split);
+    row_sum[r] = place.column == 0u ? start_weight(head, place.tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
