@@ -17,16 +17,14 @@ std::uint64_t bytes_of(const ProblemRun& run) {
 
 std::uint64_t bytes_of(const BackwardRun& run) {
   std::uint64_t bytes = bytes_of(run.forward());
-  for (const detail::GradientRow& row : detail::gradient_table()) bytes += run.tensor(row.range).bytes;
+  for (const detail::GradientRow& row : detail::tensor_table<BackwardTensors>())
+    bytes += run.tensor(row.range).bytes;
   return bytes;
 }
 
 std::uint64_t bytes_of(const MatmulRun& run) {
   std::uint64_t bytes = 0;
-  for (BufferRange MatmulTensors::*const tensor :
-       {&MatmulTensors::a, &MatmulTensors::b, &MatmulTensors::bias, &MatmulTensors::output}) {
-    bytes += run.buffer(tensor).bytes;
-  }
+  for (const auto& row : detail::tensor_table<MatmulTensors>()) bytes += run.buffer(row.range).bytes;
   return bytes;
 }
 

@@ -19,10 +19,6 @@ namespace {
 
 constexpr std::uint64_t kGradOutputStream = 40;
 
-TensorShape shape_of_row(const detail::GradientRow& row, const BackwardDesc& desc) {
-  return shape_of(row.storage(desc), row.extents(desc));
-}
-
 /// Rows of packed keys that belong to a sequence; of others all.
 std::vector<bool> written_keys(const AttentionDesc& desc, const reference::Inputs& inputs) {
   const TensorExtents extents = key_extents(desc, 1);
@@ -80,21 +76,13 @@ Result<BackwardRun> BackwardRun::create(const Runtime& runtime, const Problem& g
 Result<BackwardRun> BackwardRun::after(const Runtime& runtime, ProblemRun forward, const BackwardDesc& desc) {
   BackwardRun run(runtime, std::move(forward), desc.resolved());
   const std::int64_t shift = run.forward_.problem().shift;
-  for (const detail::GradientRow& row : detail::gradient_table()) {
-    if (!row.is_used(run.desc_)) continue;
-    const std::size_t index = detail::gradient_index(row.range);
-    if (Result<void> s = place(runtime, shape_of_row(row, run.desc_), shift, run.tensors_[index]); !s.ok()) {
-      return s.error();
-    }
-  }
+  if (Result<void> s = place_used(runtime, run.desc_, shift, run.tensors_); !s.ok()) return s.error();
   return run;
 }
 
 /// Of rows that the forward pass has written; all others are poisoned.
 Result<void> BackwardRun::fill_grad_output() {
-  const std::size_t index = detail::gradient_index(&BackwardTensors::grad_output);
-  const detail::GradientRow& row = detail::gradient_table()[index];
-  const TensorShape shape = shape_of_row(row, desc_);
+  const TensorShape shape = shape_of(detail::row_of(&BackwardTensors::grad_output), desc_);
   const DataType type = shape.desc.type;
   Result<void> filled;
   const Result<void> visited = forward_.visit_inputs([&](const reference::Inputs& inputs) {
@@ -109,25 +97,22 @@ Result<void> BackwardRun::fill_grad_output() {
         put(offset * size, std::as_bytes(std::span(&bits, 1)).first(static_cast<std::size_t>(size)));
       });
     };
-    filled = fill_with(*runtime_, tensors_[index], input_filler(type), fill);
+    filled = fill_with(*runtime_, tensor(&BackwardTensors::grad_output), input_filler(type), fill);
   });
   return visited.ok() ? filled : visited;
 }
 
 BackwardTensors BackwardRun::tensors() const {
-  BackwardTensors tensors;
+  BackwardTensors tensors = ranges_of(tensors_);
   tensors.forward = forward_.tensors();
-  const auto table = detail::gradient_table();
-  for (std::size_t i = 0; i < table.size(); ++i) tensors.*table[i].range = range_of(tensors_[i]);
   return tensors;
 }
 
 Result<double> BackwardRun::execute(const Runnable& plan) {
-  const auto table = detail::gradient_table();
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    if (!table[i].use.written || !table[i].is_used(desc_)) continue;
-    const Pattern poison = output_poison(table[i].storage(desc_).type);
-    if (Result<void> s = fill_pattern(*runtime_, tensors_[i], poison); !s.ok()) return s.error();
+  for (const detail::GradientRow& row : detail::tensor_table<BackwardTensors>()) {
+    if (!row.use.written || !row.is_used(desc_)) continue;
+    const Pattern poison = output_poison(row.storage(desc_).type);
+    if (Result<void> s = fill_pattern(*runtime_, tensor(row.range), poison); !s.ok()) return s.error();
   }
   factor_type_ = plan.probability_type();
   least_largest_weight_ = detail::least_largest_weight(plan.kernel_name());
@@ -144,7 +129,7 @@ Result<double> BackwardRun::execute(const Runnable& plan) {
 
 Result<std::vector<std::vector<std::byte>>> BackwardRun::bytes() const {
   std::vector<std::vector<std::byte>> all;
-  for (const detail::GradientRow& row : detail::gradient_table()) {
+  for (const detail::GradientRow& row : detail::tensor_table<BackwardTensors>()) {
     if (!row.use.written) continue;
     const auto view = HostView::of(*runtime_, tensor(row.range));
     if (!view.ok()) return view.error();
@@ -186,7 +171,7 @@ Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSe
     return keys[static_cast<std::size_t>(p.batch * key_rows + p.row)];
   };
   using T = BackwardTensors;
-  for (const detail::GradientRow& row : detail::gradient_table()) {
+  for (const detail::GradientRow& row : detail::tensor_table<BackwardTensors>()) {
     if (!row.use.written || !row.is_used(desc_)) continue;
     std::function<bool(const Position&)> is_written = always;
     if (row.range == &T::grad_query) is_written = of_query;
@@ -199,22 +184,22 @@ Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSe
 Result<void> BackwardRun::check_gradient(const detail::GradientRow& row, const reference::Gradient& expected,
                                          const std::function<bool(const Position&)>& is_written,
                                          CheckReport& report) const {
-  const std::size_t index = detail::gradient_index(row.range);
-  const TensorShape shape = shape_of_row(row, desc_);
+  const TensorBuffer& buffer = tensor(row.range);
+  const TensorShape shape = shape_of(row, desc_);
   const DataType type = shape.desc.type;
-  const auto view = HostView::of(*runtime_, tensors_[index]);
+  const auto view = HostView::of(*runtime_, buffer);
   if (!view.ok()) return view.error();
   const std::span<const std::byte> bytes = view->bytes();
   AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
     if (!is_written(p) || expected.is_partial[expected.row_index(p.batch, p.head, p.row)]) return;
     const std::size_t element = expected.index(p.batch, p.head, p.row, p.dim);
-    const std::size_t at = tensors_[index].offset + static_cast<std::size_t>(offset) * element_bytes(type);
+    const std::size_t at = buffer.offset + static_cast<std::size_t>(offset) * element_bytes(type);
     if (p.dim == 0) ++report.rows_checked;
     report.add({{p.batch, p.head, p.row}, CheckedOutput::kGradient, p.dim, row.name},
                expected.values[element], loaded(bytes.data() + at, type),
                reference::gradient_tolerance(expected, element, type), type);
   });
-  check_guards(row.name, shape, tensors_[index], bytes, is_written, report);
+  check_guards(row.name, shape, buffer, bytes, is_written, report);
   return {};
 }
 

@@ -4,8 +4,6 @@
 
 #include <vkattn/backward.hpp>
 
-#include <array>
-#include <cstddef>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -35,12 +33,12 @@ class BackwardRun {
   [[nodiscard]] const ProblemRun& forward() const { return forward_; }
   [[nodiscard]] BackwardTensors tensors() const;
   [[nodiscard]] const TensorBuffer& tensor(BufferRange BackwardTensors::*which) const {
-    return tensors_[detail::gradient_index(which)];
+    return tensors_[which];
   }
 
   /// What its elements are stored as.
   [[nodiscard]] DataType type(BufferRange BackwardTensors::*which) const {
-    return detail::gradient_table()[detail::gradient_index(which)].storage(desc_).type;
+    return detail::row_of(which).storage(desc_).type;
   }
 
   /// Poisons the gradients, and the workspace with NaN, and runs the plan; nanoseconds of the execution.
@@ -65,7 +63,7 @@ class BackwardRun {
   const Runtime* runtime_;
   ProblemRun forward_;
   BackwardDesc desc_;
-  std::array<TensorBuffer, detail::kGradientCount> tensors_;
+  detail::PerTensor<TensorBuffer, BackwardTensors> tensors_;
   DataType factor_type_ = DataType::kFloat32;  ///< BackwardPlan::probability_type() of the plan executed last
   double least_largest_weight_ = 0;            ///< the same: detail::least_largest_weight()
 };

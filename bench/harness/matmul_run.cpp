@@ -10,24 +10,14 @@
 #include "harness/guard.hpp"
 #include "harness/host_view.hpp"
 #include "harness/quantise.hpp"
-#include "matmul/matmul_tensors.hpp"
 #include "reference/matmul.hpp"
 #include "reference/storage.hpp"
 
 namespace vkattn::harness {
 namespace {
 
-constexpr std::size_t kOutput = 3;
+constexpr BufferRange MatmulTensors::*kOutput = &MatmulTensors::output;
 constexpr std::uint64_t kFirstStream = 64;  // beyond those of data.hpp that attention draws from
-
-/// As a tensor of attention: without heads; of block formats the inner dimension is that of rows.
-TensorShape shape_of(const detail::MatmulTensor& tensor) {
-  TensorDesc desc{tensor.type, Strides{tensor.strides.batch, 0, tensor.strides.row, tensor.strides.column},
-                  tensor.alignment_bytes};
-  if (block_elements(tensor.type) == 1) return {desc, tensor.batch, 1, tensor.rows, tensor.columns};
-  std::swap(desc.strides->row, desc.strides->dim);
-  return {desc, tensor.batch, 1, tensor.columns, tensor.rows};
-}
 
 /// Gives each element or block of a tensor.
 class Elements {
@@ -79,29 +69,28 @@ Result<MatmulRun> MatmulRun::create(const Runtime& runtime, const MatmulProblem&
   if (Result<void> s = validate(problem.desc); !s.ok()) return s.error();
   MatmulRun run(runtime, problem);
   run.problem_.desc = problem.desc.resolved();
-  const auto tensors = detail::matmul_tensors(run.desc());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto bytes = static_cast<std::int64_t>(detail::tensor_bytes(tensors[i]));
-    const std::int64_t shift = problem.shift * element_bytes(tensors[i].type);
-    if (Result<void> s = place(runtime, bytes, shift, run.buffers_[i]); !s.ok()) return s.error();
-    if (i == kOutput || bytes == 0) continue;
-    if (Result<void> s = run.fill(i); !s.ok()) return s.error();
+  if (Result<void> s = place_used(runtime, run.desc(), problem.shift, run.buffers_); !s.ok())
+    return s.error();
+  for (const detail::MatmulTensorRow& row : detail::tensor_table<MatmulTensors>()) {
+    if (row.use.written || run.buffers_[row.range].bytes == 0) continue;
+    if (Result<void> s = run.fill(row); !s.ok()) return s.error();
   }
   if (Result<void> s = run.poison_output(); !s.ok()) return s.error();
   return run;
 }
 
-Result<void> MatmulRun::fill(std::size_t tensor) {
-  const TensorShape shape = shape_of(detail::matmul_tensors(desc())[tensor]);
+Result<void> MatmulRun::fill(const detail::MatmulTensorRow& row) {
+  const TensorShape shape = shape_of(row, desc());
   if (!AddressOrder(in_blocks(shape)).is_nested()) {
     return Error{
         ErrorCode::kUnsupported,
         {},
         "the elements of a tensor overlap by its strides, so that random data cannot be laid into it"};
   }
-  Elements elements(shape, problem_.seed, tensor);
-  const Pattern around = tensor == kOutput ? output_poison(shape.desc.type) : input_filler(shape.desc.type);
-  return fill_with(*runtime_, buffers_[tensor], around, [&](const PutElement& put) { elements.give(put); });
+  Elements elements(shape, problem_.seed, detail::tensor_index(row.range));
+  const Pattern around = row.use.written ? output_poison(shape.desc.type) : input_filler(shape.desc.type);
+  return fill_with(*runtime_, buffers_[row.range], around,
+                   [&](const PutElement& put) { elements.give(put); });
 }
 
 Result<void> MatmulRun::poison_output() {
@@ -109,7 +98,7 @@ Result<void> MatmulRun::poison_output() {
   if (!desc().accumulates) {
     return fill_pattern(*runtime_, buffers_[kOutput], output_poison(desc().output.type));
   }
-  if (Result<void> s = fill(kOutput); !s.ok()) return s;
+  if (Result<void> s = fill(detail::row_of(kOutput)); !s.ok()) return s;
   before_.resize(static_cast<std::size_t>(buffers_[kOutput].bytes));
   return runtime_->read(buffers_[kOutput].buffer, buffers_[kOutput].offset, before_);
 }
@@ -125,15 +114,16 @@ Result<double> MatmulRun::execute(const Runnable& plan) {
 }
 
 Result<CheckReport> MatmulRun::check(const RowSelection& selection) const {
-  std::array<HostView, 4> views;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    auto view = HostView::of(*runtime_, buffers_[i]);
+  detail::PerTensor<HostView, MatmulTensors> views;
+  for (const detail::MatmulTensorRow& each : detail::tensor_table<MatmulTensors>()) {
+    auto view = HostView::of(*runtime_, buffers_[each.range]);
     if (!view.ok()) return view.error();
-    views[i] = std::move(view).value();
+    views[each.range] = std::move(view).value();
   }
   CheckReport report;
-  reference::MatmulReference reference(
-      desc(), {views[0].tensor(), views[1].tensor(), views[2].tensor(), std::span(before_)});
+  reference::MatmulReference reference(desc(),
+                                       {views[&MatmulTensors::a].tensor(), views[&MatmulTensors::b].tensor(),
+                                        views[&MatmulTensors::bias].tensor(), std::span(before_)});
   const MatrixStrides& strides = *desc().output.strides;
   const std::int64_t rows = desc().batch * desc().rows;
   const std::int64_t wanted = selection.max_rows < 0 ? rows : std::min(rows, selection.max_rows);
@@ -154,13 +144,9 @@ Result<CheckReport> MatmulRun::check(const RowSelection& selection) const {
     }
   }
   check_guards(
-      "output", shape_of(detail::matmul_tensors(desc())[kOutput]), buffers_[kOutput], views[kOutput].bytes(),
+      "output", shape_of(detail::row_of(kOutput), desc()), buffers_[kOutput], views[kOutput].bytes(),
       [](const Position&) { return true; }, report);
   return report;
-}
-
-MatmulTensors MatmulRun::tensors() const {
-  return {range_of(buffers_[0]), range_of(buffers_[1]), range_of(buffers_[2]), range_of(buffers_[kOutput])};
 }
 
 Result<std::vector<std::byte>> MatmulRun::output_bytes() const {
@@ -168,10 +154,6 @@ Result<std::vector<std::byte>> MatmulRun::output_bytes() const {
   if (bytes.empty()) return bytes;
   if (Result<void> s = runtime_->read(buffers_[kOutput].buffer, 0, bytes); !s.ok()) return s.error();
   return bytes;
-}
-
-const TensorBuffer& MatmulRun::buffer(BufferRange MatmulTensors::*tensor) const {
-  return buffers_[detail::matmul_tensor_index(tensor)];
 }
 
 }  // namespace vkattn::harness

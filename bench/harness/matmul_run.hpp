@@ -5,13 +5,13 @@
 #include <vkattn/matmul.hpp>
 #include <vkattn/runtime.hpp>
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "harness/problem_run.hpp"
+#include "matmul/matmul_tensors.hpp"
 
 namespace vkattn::harness {
 
@@ -38,21 +38,23 @@ class MatmulRun {
 
   /// The resolved descriptor.
   [[nodiscard]] const MatmulDesc& desc() const { return problem_.desc; }
-  [[nodiscard]] MatmulTensors tensors() const;
+  [[nodiscard]] MatmulTensors tensors() const { return ranges_of(buffers_); }
   /// The bytes of the output's whole buffer.
   [[nodiscard]] Result<std::vector<std::byte>> output_bytes() const;
   /// What lies in the buffer of a tensor.
-  [[nodiscard]] const TensorBuffer& buffer(BufferRange MatmulTensors::*tensor) const;
+  [[nodiscard]] const TensorBuffer& buffer(BufferRange MatmulTensors::*tensor) const {
+    return buffers_[tensor];
+  }
 
  private:
   MatmulRun(const Runtime& runtime, MatmulProblem problem)
       : runtime_(&runtime), problem_(std::move(problem)) {}
-  [[nodiscard]] Result<void> fill(std::size_t tensor);
+  [[nodiscard]] Result<void> fill(const detail::MatmulTensorRow& row);
 
   const Runtime* runtime_;
   MatmulProblem problem_;
-  std::array<TensorBuffer, 4> buffers_;  ///< a, b, bias, output
-  std::vector<std::byte> before_;        ///< of the output, where it accumulates
+  detail::PerTensor<TensorBuffer, MatmulTensors> buffers_;
+  std::vector<std::byte> before_;  ///< of the output, where it accumulates
 };
 
 }  // namespace vkattn::harness

@@ -59,7 +59,7 @@ Result<ProblemRun> ProblemRun::create(const Runtime& runtime, const Problem& pro
     if (Result<void> s = check_nested(row.name, tensor_shape(row.range, desc)); !s.ok()) return s.error();
   }
   ProblemRun run(runtime, problem);
-  if (Result<void> s = run.place_tensors(); !s.ok()) return s.error();
+  if (Result<void> s = place_used(runtime, desc, problem.shift, run.tensors_); !s.ok()) return s.error();
   if (Result<void> s = run.place_score_function(); !s.ok()) return s.error();
   return run;
 }
@@ -78,16 +78,6 @@ Result<void> ProblemRun::place_score_function() {
     score_buffers_[i] = {table.buffer.handle(), table.offset, table.bytes};
   }
   score_hook_ = std::move(score.hook);
-  return {};
-}
-
-Result<void> ProblemRun::place_tensors() {
-  const AttentionDesc& desc = problem_.desc;
-  for (const detail::TensorRow& row : detail::tensor_table()) {
-    if (!row.is_used(desc)) continue;
-    const TensorShape shape = tensor_shape(row.range, desc);
-    if (Result<void> s = place(*runtime_, shape, problem_.shift, tensors_[row.range]); !s.ok()) return s;
-  }
   return {};
 }
 
@@ -170,9 +160,7 @@ Result<double> ProblemRun::execute(const Runnable& plan) {
 }
 
 AttentionTensors ProblemRun::tensors() const {
-  AttentionTensors tensors;
-  for (const detail::TensorRow& row : detail::tensor_table())
-    tensors.*row.range = range_of(tensors_[row.range]);
+  AttentionTensors tensors = ranges_of(tensors_);
   tensors.score_buffers = score_buffers_;
   tensors.block_mask = block_mask_;
   tensors.block_mask_complete = block_mask_complete_;

@@ -149,7 +149,6 @@ class ProblemRun {
 
  private:
   ProblemRun(const Runtime& runtime, Problem problem) : runtime_(&runtime), problem_(std::move(problem)) {}
-  [[nodiscard]] Result<void> place_tensors();
   [[nodiscard]] Result<void> place_score_function();
   [[nodiscard]] Result<void> fill_small_inputs(const SmallInputs& inputs);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "attention/tensor_table.hpp"
 #include "harness/fill.hpp"
 #include "harness/tensor_memory.hpp"
 
@@ -25,6 +26,16 @@ struct TensorBuffer {
 /// The same with a shift in elements.
 [[nodiscard]] Result<void> place(const Runtime& runtime, const TensorShape& shape, std::int64_t shift,
                                  TensorBuffer& tensor);
+/// The same for all tensors that the descriptor uses.
+template <class Desc, class Tensors>
+[[nodiscard]] Result<void> place_used(const Runtime& runtime, const Desc& desc, std::int64_t shift,
+                                      detail::PerTensor<TensorBuffer, Tensors>& tensors) {
+  for (const auto& row : detail::tensor_table<Tensors>()) {
+    if (!row.is_used(desc)) continue;
+    if (Result<void> s = place(runtime, shape_of(row, desc), shift, tensors[row.range]); !s.ok()) return s;
+  }
+  return {};
+}
 
 /// Writes what `fill` gives, lowest address first, and the pattern everywhere else.
 [[nodiscard]] Result<void> fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
@@ -33,5 +44,11 @@ struct TensorBuffer {
 
 /// What bindings get; null for a tensor without elements.
 [[nodiscard]] BufferRange range_of(const TensorBuffer& tensor);
+template <class Tensors>
+[[nodiscard]] Tensors ranges_of(const detail::PerTensor<TensorBuffer, Tensors>& buffers) {
+  Tensors tensors;
+  for (const auto& row : detail::tensor_table<Tensors>()) tensors.*row.range = range_of(buffers[row.range]);
+  return tensors;
+}
 
 }  // namespace vkattn::harness

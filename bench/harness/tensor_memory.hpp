@@ -30,12 +30,15 @@ struct TensorShape {
 [[nodiscard]] inline TensorShape shape_of(const TensorDesc& desc, const TensorExtents& extents) {
   return {desc, extents.batch, extents.heads, extents.rows, extents.dims};
 }
+template <class Desc, class Tensors>
+[[nodiscard]] TensorShape shape_of(const detail::TensorRowOf<Desc, Tensors>& row, const Desc& desc) {
+  return shape_of(row.storage(desc), row.extents(desc));
+}
 /// That of a tensor of the problem, used or not; of a mask of bits the words of 32, of no mask none.
 [[nodiscard]] inline TensorShape tensor_shape(BufferRange AttentionTensors::*which,
                                               const AttentionDesc& desc) {
   if (which == &AttentionTensors::mask && desc.mask.type == MaskType::kNone) return {};
-  const detail::TensorRow& row = detail::tensor_table()[detail::tensor_index(which)];
-  return shape_of(row.storage(desc), detail::tensor_extents(row, desc));
+  return shape_of(detail::row_of(which), desc);
 }
 [[nodiscard]] inline TensorShape query_shape(const AttentionDesc& desc) {
   return tensor_shape(&AttentionTensors::query, desc);

@@ -190,9 +190,7 @@ Result<void> check_all(const AttentionDesc& desc) {
   if (Result<void> s = detail::check_features(desc); !s.ok()) return s;
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (!row.is_used(desc)) continue;
-    const TensorDesc storage = row.storage(desc);
-    if (Result<void> s = check_tensor({row.name, storage, tensor_extents(row, desc)}, row.use); !s.ok())
-      return s;
+    if (Result<void> s = check_tensor(row.named(desc), row.use); !s.ok()) return s;
   }
   return {};
 }

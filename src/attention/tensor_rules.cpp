@@ -30,46 +30,14 @@ Result<void> check_type_and_alignment(const NamedTensor& tensor, bool may_be_qua
     return invalid("the type of " + std::string(tensor.name) + " is " + std::string(name(tensor.desc.type)) +
                    ", which only the keys and values that attention reads may have");
   }
-  const std::uint32_t alignment = tensor.desc.alignment_bytes;
-  const std::uint32_t least = element_bytes(tensor.desc.type);
-  if (alignment != 0 && (!std::has_single_bit(alignment) || alignment < least)) {
-    return invalid("alignment_bytes of " + std::string(tensor.name) + " is " + std::to_string(alignment) +
-                   " but must be a power of two of at least " + std::to_string(least) +
-                   ", the size of an element, or 0 for that size");
-  }
-  return {};
+  return check_alignment(tensor);
 }
 
-/// The strides and their names, in the order of declaration.
-struct NamedStride {
-  std::string_view name;
-  std::int64_t stride;
-  std::int64_t extent;
-};
-
+/// In the order of declaration.
 std::array<NamedStride, 4> named_strides(const Strides& strides, const TensorExtents& extents) {
   return {NamedStride{"batch", strides.batch, extents.batch},
           NamedStride{"head", strides.head, extents.heads}, NamedStride{"row", strides.row, extents.rows},
           NamedStride{"dim", strides.dim, extents.dims}};
-}
-
-/// Elements do not overlap where each stride, from the smallest on, reaches beyond everything that the
-/// smaller ones span. (Interlocked strides can be free of overlap too, but no layout needs them.)
-Result<void> check_no_overlap(const NamedTensor& tensor) {
-  std::array<NamedStride, 4> dims = named_strides(*tensor.desc.strides, tensor.extents);
-  std::sort(dims.begin(), dims.end(),
-            [](const NamedStride& a, const NamedStride& b) { return a.stride < b.stride; });
-  std::int64_t reach = 0;
-  for (const NamedStride& dim : dims) {
-    if (dim.extent <= 1) continue;
-    if (dim.stride <= reach) {
-      return invalid("elements of " + std::string(tensor.name) + " overlap: its " + std::string(dim.name) +
-                     " stride is " + number(dim.stride) + " but must be above " + number(reach) +
-                     ", the reach of its smaller strides");
-    }
-    reach += (dim.extent - 1) * dim.stride;  // tensor_bytes() has shown that this fits
-  }
-  return {};
 }
 
 }  // namespace
@@ -85,13 +53,46 @@ Result<void> check_given(std::string_view what, std::int64_t value, std::int64_t
   return check_size(what, value, 0, most);
 }
 
+Result<void> check_alignment(const NamedTensor& tensor) {
+  const std::uint32_t alignment = tensor.desc.alignment_bytes;
+  const std::uint32_t least = element_bytes(tensor.desc.type);
+  if (alignment != 0 && (!std::has_single_bit(alignment) || alignment < least)) {
+    return invalid("alignment_bytes of " + std::string(tensor.name) + " is " + std::to_string(alignment) +
+                   " but must be a power of two of at least " + std::to_string(least) +
+                   ", the size of an element, or 0 for that size");
+  }
+  return {};
+}
+
+/// Elements do not overlap where each stride, from the smallest on, reaches beyond everything that the
+/// smaller ones span. (Interlocked strides can be free of overlap too, but no layout needs them.)
+Result<void> check_no_overlap(std::string_view name, std::span<NamedStride> strides) {
+  std::ranges::sort(strides, {}, &NamedStride::stride);
+  std::int64_t reach = 0;
+  for (const NamedStride& dim : strides) {
+    if (dim.extent <= 1) continue;
+    if (dim.stride <= reach) {
+      return invalid("elements of ", name, " overlap: its ", dim.name, " stride is ", dim.stride,
+                     " but must be above ", reach, ", the reach of its smaller strides");
+    }
+    reach += (dim.extent - 1) * dim.stride;
+  }
+  return {};
+}
+
 Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use) {
   if (Result<void> s = check_type_and_alignment(tensor, use.may_be_quantised); !s.ok()) return s;
   const TensorExtents& e = tensor.extents;
   const Result<std::int64_t> bytes = tensor_bytes(tensor.desc, e.batch, e.heads, e.rows, e.dims);
   if (!bytes.ok()) return invalid(std::string(tensor.name) + ": " + bytes.error().message);
   if (!use.written || *bytes == 0) return {};
-  return check_no_overlap(tensor);
+  auto strides = named_strides(*tensor.desc.strides, e);
+  return check_no_overlap(tensor.name, strides);
+}
+
+std::uint64_t valid_bytes(const TensorDesc& tensor, const TensorExtents& extents) {
+  return static_cast<std::uint64_t>(
+      tensor_bytes(tensor, extents.batch, extents.heads, extents.rows, extents.dims).value());
 }
 
 ByteLayout byte_layout(const TensorDesc& tensor, const TensorExtents& extents) {

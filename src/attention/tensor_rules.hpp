@@ -3,9 +3,6 @@
 
 #include <vkattn/attention.hpp>
 
-#include <algorithm>
-#include <cassert>
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -23,20 +20,13 @@ struct NamedTensor {
   TensorExtents extents;
 };
 
-/// The place of a member's row in a table of tensors.
-template <class Row, class Member>
-[[nodiscard]] std::size_t row_index(std::span<const Row> table, Member member) {
-  const auto row =
-      std::find_if(table.begin(), table.end(), [&](const Row& other) { return other.range == member; });
-  assert(row != table.end() && "a member that the table does not have");
-  return static_cast<std::size_t>(row - table.begin());
-}
-
 /// What becomes of a tensor: other rules hold for what is written.
 struct TensorUse {
   bool written = false;  ///< no two elements may share memory
   bool may_be_quantised = false;
 };
+inline constexpr TensorUse kReadOnly{};
+inline constexpr TensorUse kWritten{.written = true};
 
 /// That a size is from `least` to `most`.
 [[nodiscard]] Result<void> check_size(std::string_view what, std::int64_t value, std::int64_t least,
@@ -55,6 +45,23 @@ template <class Enum>
 
 /// The first rule that the tensor breaks. It has strides.
 [[nodiscard]] Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use);
+
+/// The first of those rules: its alignment_bytes, whose least is the size of an element.
+[[nodiscard]] Result<void> check_alignment(const NamedTensor& tensor);
+
+/// A stride with its name and the extent of its dimension.
+struct NamedStride {
+  std::string_view name;
+  std::int64_t stride;
+  std::int64_t extent;
+};
+
+/// That no two elements of a tensor share memory. Sorts the strides, whose reach has been seen to fit 63
+/// bits.
+[[nodiscard]] Result<void> check_no_overlap(std::string_view name, std::span<NamedStride> strides);
+
+/// Bytes of a valid tensor with strides, from the first element to the end of the last.
+[[nodiscard]] std::uint64_t valid_bytes(const TensorDesc& tensor, const TensorExtents& extents);
 
 /// Where the bytes of a valid tensor with strides lie.
 [[nodiscard]] ByteLayout byte_layout(const TensorDesc& tensor, const TensorExtents& extents);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
+#include <string_view>
 
 #include "attention/features.hpp"
 #include "attention/params.hpp"
@@ -18,23 +18,25 @@ namespace {
 using Desc = const AttentionDesc&;
 using Tensors = AttentionTensors;
 
-bool always(Desc /*desc*/) {
-  return true;
+bool is_paged(Desc desc) {
+  return desc.cache.mapping == KeyMapping::kPaged;
 }
 
-std::int64_t one(Desc /*desc*/) {
-  return 1;
-}
-
-// A number of 32 bits for each position.
-TensorDesc numbers(const std::optional<Strides>& strides) {
-  return {DataType::kFloat32, strides, 0};
-}
 TensorDesc number_per_entry(Desc /*desc*/) {
   return numbers(Strides{1, 0, 0, 1});
 }
 TensorDesc number_per_head(Desc /*desc*/) {
   return numbers(Strides{0, 1, 0, 1});
+}
+TensorDesc lse_storage(Desc desc) {
+  Strides strides = *desc.lse_strides;
+  strides.dim = 1;  // ignored, so it may be anything
+  return numbers(strides);
+}
+
+// Elements of a row.
+std::int64_t one(Desc /*desc*/) {
+  return 1;
 }
 std::int64_t head_dim(Desc desc) {
   return desc.head_dim;
@@ -42,120 +44,113 @@ std::int64_t head_dim(Desc desc) {
 std::int64_t value_dim(Desc desc) {
   return desc.value_dim;
 }
-bool is_paged(Desc desc) {
-  return desc.cache.mapping == KeyMapping::kPaged;
+std::int64_t kv_length(Desc desc) {
+  return desc.kv_length;
+}
+std::int64_t stored_mask_columns(Desc desc) {
+  return mask_columns(desc.mask, desc.kv_length);
+}
+std::int64_t pages_of_entry(Desc desc) {
+  return desc.cache.page_table_stride;
 }
 
-constexpr OffsetParam push(std::size_t byte) {
-  return {true, static_cast<std::uint32_t>(byte)};
-}
-constexpr OffsetParam feature(std::size_t byte) {
-  return {false, static_cast<std::uint32_t>(byte)};
+// Those of a whole tensor that windows cut so.
+TensorExtents extents_of(TensorCut cut, Desc desc, std::int64_t dims) {
+  switch (cut) {
+    case TensorCut::kQueryRows:
+      return query_extents(desc, dims);
+    case TensorCut::kKeyRows:
+      return key_extents(desc, dims);
+    case TensorCut::kScores:
+      return {desc.batch, desc.query_heads, desc.query_length, dims};
+    case TensorCut::kEntries:
+      return {desc.batch, 1, 1, dims};
+    case TensorCut::kEntrySums:
+      return {desc.batch + 1, 1, 1, dims};
+    case TensorCut::kQueryHeads:
+      return {1, desc.query_heads, 1, dims};
+    case TensorCut::kKvHeads:
+      break;
+  }
+  return {1, desc.kv_heads, 1, dims};
 }
 
-constexpr std::array<TensorRow, kTensorCount> kTensors{{
-    TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, &HostTensors::query, TensorCut::kQueryRows,
-              always, [](Desc d) { return d.query; }, head_dim,
-              push(offsetof(AttentionParams, query_offset))},
-    TensorRow{"key",
-              VKATTN_BINDING_KEY,
-              &Tensors::key,
-              &HostTensors::key,
-              TensorCut::kKeyRows,
-              always,
-              [](Desc d) { return d.key; },
-              head_dim,
-              push(offsetof(AttentionParams, key_offset)),
-              {.may_be_quantised = true}},
-    TensorRow{"value",
-              VKATTN_BINDING_VALUE,
-              &Tensors::value,
-              &HostTensors::value,
-              TensorCut::kKeyRows,
-              always,
-              [](Desc d) { return d.value; },
-              value_dim,
-              push(offsetof(AttentionParams, value_offset)),
-              {.may_be_quantised = true}},
-    TensorRow{"output",
-              VKATTN_BINDING_OUTPUT,
-              &Tensors::output,
-              &HostTensors::output,
-              TensorCut::kQueryRows,
-              always,
-              [](Desc d) { return d.output; },
-              value_dim,
-              push(offsetof(AttentionParams, output_offset)),
-              {.written = true}},
-    TensorRow{"lse",
-              VKATTN_BINDING_LSE,
-              &Tensors::lse,
-              &HostTensors::lse,
-              TensorCut::kQueryRows,
-              [](Desc d) { return d.has_lse; },
-              [](Desc d) {
-                Strides strides = *d.lse_strides;
-                strides.dim = 1;  // ignored, so it may be anything
-                return numbers(strides);
-              },
-              one,
-              push(offsetof(AttentionParams, lse_offset)),
-              {.written = true}},
-    TensorRow{"kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::kv_lengths, &HostTensors::kv_lengths,
-              TensorCut::kEntries, [](Desc d) { return d.kv_lengths == Lengths::kPerEntry; },
-              number_per_entry, one, push(offsetof(AttentionParams, kv_lengths_offset))},
-    TensorRow{"cumulative_kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::cumulative_kv_lengths,
-              &HostTensors::cumulative_kv_lengths, TensorCut::kEntrySums,
-              [](Desc d) { return d.has_packed_keys(); }, number_per_entry, one,
-              push(offsetof(AttentionParams, kv_lengths_offset))},
-    TensorRow{"mask",
-              VKATTN_BINDING_MASK,
-              &Tensors::mask,
-              &HostTensors::mask,
-              TensorCut::kScores,
-              [](Desc d) { return d.mask.type != MaskType::kNone; },
-              [](Desc d) { return mask_tensor(d.mask); },
-              [](Desc d) { return mask_columns(d.mask, d.kv_length); },
-              feature(offsetof(FeatureParams, mask_offset)),
-              {.may_be_quantised = true}},
-    TensorRow{"query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::query_lengths,
-              &HostTensors::query_lengths, TensorCut::kEntries,
-              [](Desc d) { return d.query_lengths == Lengths::kPerEntry; }, number_per_entry, one,
-              feature(offsetof(FeatureParams, query_lengths_offset))},
-    TensorRow{"cumulative_query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::cumulative_query_lengths,
-              &HostTensors::cumulative_query_lengths, TensorCut::kEntrySums,
-              [](Desc d) { return d.has_packed_queries(); }, number_per_entry, one,
-              feature(offsetof(FeatureParams, query_lengths_offset))},
-    TensorRow{"page_table", VKATTN_BINDING_PAGE_TABLE, &Tensors::page_table, &HostTensors::page_table,
-              TensorCut::kEntries, is_paged,
-              [](Desc d) {
-                return numbers(Strides{d.cache.page_table_stride, 0, 0, 1});
-              },
-              [](Desc d) { return d.cache.page_table_stride; },
-              feature(offsetof(FeatureParams, page_table_offset))},
-    TensorRow{"alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes, &HostTensors::alibi_slopes,
-              TensorCut::kQueryHeads, [](Desc d) { return d.alibi == Alibi::kGiven; }, number_per_head, one,
-              feature(offsetof(FeatureParams, slopes_offset))},
-    TensorRow{"sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, &HostTensors::sinks, TensorCut::kQueryHeads,
-              [](Desc d) { return d.has_sinks; }, number_per_head, one,
-              feature(offsetof(FeatureParams, sinks_offset))},
-    TensorRow{"key_scales", VKATTN_BINDING_KEY_SCALES, &Tensors::key_scales, &HostTensors::key_scales,
-              TensorCut::kKvHeads, [](Desc d) { return d.key.type == DataType::kFloat8E4m3; },
-              number_per_head, one, feature(offsetof(FeatureParams, key_scales_offset))},
-    TensorRow{"value_scales", VKATTN_BINDING_VALUE_SCALES, &Tensors::value_scales, &HostTensors::value_scales,
-              TensorCut::kKvHeads, [](Desc d) { return d.value.type == DataType::kFloat8E4m3; },
-              number_per_head, one, feature(offsetof(FeatureParams, value_scales_offset))},
-    TensorRow{"weights",
-              VKATTN_BINDING_WEIGHTS,
-              &Tensors::weights,
-              &HostTensors::weights,
-              TensorCut::kScores,
-              [](Desc d) { return d.weights != WeightsStage::kNone; },
-              [](Desc d) { return numbers(d.weights_strides); },
-              [](Desc d) { return d.kv_length; },
-              feature(offsetof(FeatureParams, weights_offset)),
-              {.written = true}},
-}};
+template <TensorCut cut, std::int64_t (*dims)(Desc)>
+constexpr TensorRow make_row(std::string_view name, std::uint32_t binding, BufferRange Tensors::*range,
+                             HostMember host, bool (*is_used)(Desc), TensorDesc (*storage)(Desc),
+                             OffsetParam offset, TensorUse use = kReadOnly) {
+  const auto extents = [](Desc desc) { return extents_of(cut, desc, dims(desc)); };
+  return {{name, binding, range, is_used, storage, extents, offset, use}, host, cut};
+}
+
+using enum TensorCut;
+constexpr auto always = is_always_used<AttentionDesc>;
+
+constexpr std::array<TensorRow, kTensorCount> kTensors{
+    make_row<kQueryRows, head_dim>(
+        "query", VKATTN_BINDING_QUERY, &Tensors::query, &HostTensors::query, always,
+        [](Desc d) { return d.query; }, push_constant(offsetof(AttentionParams, query_offset))),
+    make_row<kKeyRows, head_dim>(
+        "key", VKATTN_BINDING_KEY, &Tensors::key, &HostTensors::key, always, [](Desc d) { return d.key; },
+        push_constant(offsetof(AttentionParams, key_offset)), {.may_be_quantised = true}),
+    make_row<kKeyRows, value_dim>("value", VKATTN_BINDING_VALUE, &Tensors::value, &HostTensors::value, always,
+                                  [](Desc d) { return d.value; },
+                                  push_constant(offsetof(AttentionParams, value_offset)),
+                                  {.may_be_quantised = true}),
+    make_row<kQueryRows, value_dim>(
+        "output", VKATTN_BINDING_OUTPUT, &Tensors::output, &HostTensors::output, always,
+        [](Desc d) { return d.output; }, push_constant(offsetof(AttentionParams, output_offset)), kWritten),
+    make_row<kQueryRows, one>(
+        "lse", VKATTN_BINDING_LSE, &Tensors::lse, &HostTensors::lse, [](Desc d) { return d.has_lse; },
+        lse_storage, push_constant(offsetof(AttentionParams, lse_offset)), kWritten),
+    make_row<kEntries, one>(
+        "kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::kv_lengths, &HostTensors::kv_lengths,
+        [](Desc d) { return d.kv_lengths == Lengths::kPerEntry; }, number_per_entry,
+        push_constant(offsetof(AttentionParams, kv_lengths_offset))),
+    make_row<kEntrySums, one>(
+        "cumulative_kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::cumulative_kv_lengths,
+        &HostTensors::cumulative_kv_lengths, [](Desc d) { return d.has_packed_keys(); }, number_per_entry,
+        push_constant(offsetof(AttentionParams, kv_lengths_offset))),
+    make_row<kScores, stored_mask_columns>(
+        "mask", VKATTN_BINDING_MASK, &Tensors::mask, &HostTensors::mask,
+        [](Desc d) { return d.mask.type != MaskType::kNone; }, [](Desc d) { return mask_tensor(d.mask); },
+        parameter(offsetof(FeatureParams, mask_offset)), {.may_be_quantised = true}),
+    make_row<kEntries, one>(
+        "query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::query_lengths, &HostTensors::query_lengths,
+        [](Desc d) { return d.query_lengths == Lengths::kPerEntry; }, number_per_entry,
+        parameter(offsetof(FeatureParams, query_lengths_offset))),
+    make_row<kEntrySums, one>(
+        "cumulative_query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::cumulative_query_lengths,
+        &HostTensors::cumulative_query_lengths, [](Desc d) { return d.has_packed_queries(); },
+        number_per_entry, parameter(offsetof(FeatureParams, query_lengths_offset))),
+    make_row<kEntries, pages_of_entry>(
+        "page_table", VKATTN_BINDING_PAGE_TABLE, &Tensors::page_table, &HostTensors::page_table, is_paged,
+        [](Desc d) {
+          return numbers(Strides{d.cache.page_table_stride, 0, 0, 1});
+        },
+        parameter(offsetof(FeatureParams, page_table_offset))),
+    make_row<kQueryHeads, one>(
+        "alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes, &HostTensors::alibi_slopes,
+        [](Desc d) { return d.alibi == Alibi::kGiven; }, number_per_head,
+        parameter(offsetof(FeatureParams, slopes_offset))),
+    make_row<kQueryHeads, one>(
+        "sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, &HostTensors::sinks,
+        [](Desc d) { return d.has_sinks; }, number_per_head,
+        parameter(offsetof(FeatureParams, sinks_offset))),
+    make_row<kKvHeads, one>(
+        "key_scales", VKATTN_BINDING_KEY_SCALES, &Tensors::key_scales, &HostTensors::key_scales,
+        [](Desc d) { return d.key.type == DataType::kFloat8E4m3; }, number_per_head,
+        parameter(offsetof(FeatureParams, key_scales_offset))),
+    make_row<kKvHeads, one>(
+        "value_scales", VKATTN_BINDING_VALUE_SCALES, &Tensors::value_scales, &HostTensors::value_scales,
+        [](Desc d) { return d.value.type == DataType::kFloat8E4m3; }, number_per_head,
+        parameter(offsetof(FeatureParams, value_scales_offset))),
+    make_row<kScores, kv_length>(
+        "weights", VKATTN_BINDING_WEIGHTS, &Tensors::weights, &HostTensors::weights,
+        [](Desc d) { return d.weights != WeightsStage::kNone; },
+        [](Desc d) { return numbers(*d.weights_strides); },
+        parameter(offsetof(FeatureParams, weights_offset)), kWritten),
+};
 
 static_assert(kTensors.back().range != nullptr, "each member of AttentionTensors has a row");
 
@@ -204,12 +199,8 @@ Block block_of(TensorCut cut, Desc desc, const Window& w) {
 
 }  // namespace
 
-std::span<const TensorRow, kTensorCount> tensor_table() {
+std::span<const TensorRow, kTensorCount> TensorTable<AttentionTensors>::rows() {
   return kTensors;
-}
-
-std::size_t tensor_index(BufferRange AttentionTensors::*range) {
-  return row_index(std::span<const TensorRow>(kTensors), range);
 }
 
 std::span<const std::byte> host_bytes(const HostTensors& tensors, const TensorRow& row) {
@@ -225,35 +216,13 @@ std::uint32_t storage_buffers(Desc desc) {
   return count;
 }
 
-TensorExtents tensor_extents(const TensorRow& row, Desc desc) {
-  const std::int64_t dims = row.dims(desc);
-  switch (row.cut) {
-    case TensorCut::kQueryRows:
-      return query_extents(desc, dims);
-    case TensorCut::kKeyRows:
-      return key_extents(desc, dims);
-    case TensorCut::kScores:
-      return {desc.batch, desc.query_heads, desc.query_length, dims};
-    case TensorCut::kEntries:
-      return {desc.batch, 1, 1, dims};
-    case TensorCut::kEntrySums:
-      return {desc.batch + 1, 1, 1, dims};
-    case TensorCut::kQueryHeads:
-      return {1, desc.query_heads, 1, dims};
-    case TensorCut::kKvHeads:
-      break;
-  }
-  return {1, desc.kv_heads, 1, dims};
-}
-
 TensorWindow tensor_window(const TensorRow& row, Desc desc, const Window& window) {
   if (!row.is_used(desc)) return {};
   const Block block = block_of(row.cut, desc, window);
   const TensorDesc storage = row.storage(desc);
   const Strides& s = *storage.strides;
-  // validate() has seen that nothing overflows.
-  const std::int64_t bytes =
-      tensor_bytes(storage, block.batch, block.heads, block.rows, row.dims(desc)).value();
+  const auto bytes = static_cast<std::int64_t>(
+      valid_bytes(storage, {block.batch, block.heads, block.rows, row.extents(desc).dims}));
   const std::int64_t element =
       block.first_batch * s.batch + block.first_head * s.head + block.first_row * s.row;
   return {element / block_elements(storage.type) * block_bytes(storage.type), bytes};

@@ -6,7 +6,6 @@
 #include <vkattn/attention_tensors.hpp>
 #include <vkattn/host_tensors.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,7 +13,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "attention/tensor_rules.hpp"
+#include "attention/tensor_row.hpp"
 #include "attention/window.hpp"
 
 namespace vkattn::detail {
@@ -30,47 +29,24 @@ enum class TensorCut : std::uint8_t {
   kKvHeads,     ///< its KV heads
 };
 
-/// The parameter that a tensor's offset from the start of its descriptor goes to.
-struct OffsetParam {
-  bool in_push_constants = false;  ///< AttentionParams, else FeatureParams
-  std::uint32_t byte = 0;
-};
-
 /// The member of HostTensors for a tensor.
 using HostMember = std::variant<HostInput HostTensors::*, HostOutput HostTensors::*>;
 
-struct TensorRow {
-  std::string_view name;
-  std::uint32_t binding;  ///< two tensors that are never used together may share one
-  BufferRange AttentionTensors::*range;
+/// Attention's tensors can be cut by windows, and come from host memory. Offsets in parameters are of
+/// AttentionParams (push constants) and FeatureParams.
+struct TensorRow : TensorRowOf<AttentionDesc, AttentionTensors> {
   HostMember host;
   TensorCut cut;
-  bool (*is_used)(const AttentionDesc& desc);
-  TensorDesc (*storage)(const AttentionDesc& desc);
-  std::int64_t (*dims)(const AttentionDesc& desc);
-  OffsetParam offset;
-  TensorUse use;
 };
 
 /// Members of AttentionTensors up to those of a score function.
 inline constexpr std::size_t kTensorCount = offsetof(AttentionTensors, score_buffers) / sizeof(BufferRange);
 
-[[nodiscard]] std::span<const TensorRow, kTensorCount> tensor_table();
-
-/// The row of a member.
-[[nodiscard]] std::size_t tensor_index(BufferRange AttentionTensors::*range);
-
-/// Something for each tensor of the table.
-template <class T>
-class PerTensor {
- public:
-  [[nodiscard]] T& operator[](BufferRange AttentionTensors::*range) { return all_[tensor_index(range)]; }
-  [[nodiscard]] const T& operator[](BufferRange AttentionTensors::*range) const {
-    return all_[tensor_index(range)];
-  }
-
- private:
-  std::array<T, kTensorCount> all_;
+template <>
+struct TensorTable<AttentionTensors> {
+  static constexpr std::size_t kCount = kTensorCount;
+  static constexpr std::string_view kAlignmentName = "its alignment (TensorDesc::alignment_bytes)";
+  [[nodiscard]] static std::span<const TensorRow, kCount> rows();
 };
 
 /// The bytes of a tensor in the program's memory, written or not.
@@ -94,9 +70,6 @@ template <class BytesOf>
 /// Storage buffers that the problem needs, without what a plan may do without: partial results and a block
 /// mask.
 [[nodiscard]] std::uint32_t storage_buffers(const AttentionDesc& desc);
-
-/// Extents of the whole tensor.
-[[nodiscard]] TensorExtents tensor_extents(const TensorRow& row, const AttentionDesc& desc);
 
 /// The window's part of the tensor; nothing where the problem does not use it.
 [[nodiscard]] TensorWindow tensor_window(const TensorRow& row, const AttentionDesc& desc,

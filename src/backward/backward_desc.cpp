@@ -76,13 +76,14 @@ Result<void> check_all(const BackwardDesc& desc) {
   if (Result<void> s = validate(desc.attention); !s) return s;
   if (Result<void> s = check_forward(desc.attention); !s) return s;
   if (Result<void> s = check_wanted(desc); !s) return s;
-  for (const detail::GradientRow& row : detail::gradient_table()) {
+  for (const detail::GradientRow& row : detail::tensor_table<BackwardTensors>()) {
     if (!row.is_used(desc)) continue;
-    if (!row.storage(desc).strides) {
-      return invalid(row.name, " has no strides; give them, or leave the tensor out for those of the other");
+    const detail::NamedTensor tensor = row.named(desc);
+    if (!tensor.desc.strides) {
+      return invalid(tensor.name,
+                     " has no strides; give them, or leave the tensor out for those of the other");
     }
-    if (Result<void> s = detail::check_tensor({row.name, row.storage(desc), row.extents(desc)}, row.use); !s)
-      return s;
+    if (Result<void> s = detail::check_tensor(tensor, row.use); !s) return s;
   }
   return {};
 }

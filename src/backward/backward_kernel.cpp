@@ -30,7 +30,7 @@ bool has_16bit_tensor(const BackwardDesc& desc) {
   for (const TensorDesc& tensor : {a.query, a.key, a.value, a.output}) {
     if (element_bytes(tensor.type) == 2) return true;
   }
-  for (const GradientRow& row : gradient_table()) {
+  for (const GradientRow& row : tensor_table<BackwardTensors>()) {
     if (row.is_used(desc) && element_bytes(row.storage(desc).type) == 2) return true;
   }
   return false;

@@ -83,7 +83,7 @@ bool mask_sums_all_keys(const BackwardDesc& desc) {
 }
 
 std::uint64_t mask_sum_units(const BackwardDesc& desc, std::uint32_t chunk_keys) {
-  const TensorExtents e = gradient_table()[gradient_index(&BackwardTensors::grad_mask)].extents(desc);
+  const TensorExtents e = row_of(&BackwardTensors::grad_mask).extents(desc);
   const std::uint64_t rows = static_cast<std::uint64_t>(e.batch) * static_cast<std::uint64_t>(e.heads) *
                              static_cast<std::uint64_t>(e.rows);
   return rows * (mask_sums_all_keys(desc) ? 1 : chunk_keys);

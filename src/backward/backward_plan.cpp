@@ -67,13 +67,13 @@ class BackwardOperation final : public OperationOf<BackwardOperation, BackwardDe
   }
 
   [[nodiscard]] Result<void> add_tensors(const BackwardTensors& tensors, OperationCall& call) const override {
-    call.add(tensor_table(), tensors.forward);
-    call.add(gradient_table(), tensors);
+    call.add_table(tensors.forward);
+    call.add_table(tensors);
     call.words = dropout_words(tensors.forward);
     return {};
   }
   [[nodiscard]] std::size_t tensor_index(BufferRange BackwardTensors::*tensor) const override {
-    return kTensorCount + gradient_index(tensor);
+    return kTensorCount + detail::tensor_index(tensor);
   }
 
  private:
@@ -108,7 +108,7 @@ Result<ProgramDesc> BackwardOperation::build(const PlanOptions& options, const C
 
 std::string gradient_names(const BackwardDesc& desc) {
   std::string names;
-  for (const GradientRow& row : gradient_table()) {
+  for (const GradientRow& row : tensor_table<BackwardTensors>()) {
     if (!row.use.written || !row.is_used(desc)) continue;
     names += message(names.empty() ? "" : ", ", row.name, " ", name(row.storage(desc).type));
   }

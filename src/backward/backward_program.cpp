@@ -13,6 +13,7 @@
 #include "forward/attention_program.hpp"
 #include "forward/params.hpp"
 #include "kernels/specialization.hpp"
+#include "operation/table_tensors.hpp"
 #include "program/bound_set.hpp"
 #include "shared/backward_constants.h"
 #include "vkattn_core_shaders.hpp"
@@ -125,20 +126,17 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
 
 // --- Tensors and bindings ---
 
-Result<void> check_bytes(std::string_view name, std::uint64_t bytes, const Capabilities& capabilities) {
-  return check_tensor_bytes(name, bytes, capabilities,
-                            ", so give the backward pass fewer batch entries or heads at once");
-}
-
 Result<void> check_sizes(const Request& request, const TensorWindows& whole) {
+  const auto check = [&](std::string_view name, std::uint64_t bytes) {
+    return check_tensor_bytes(name, bytes, request.capabilities,
+                              ", so give the backward pass fewer batch entries or heads at once");
+  };
   for (const TensorRow& row : tensor_table()) {
-    const auto bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
     if (!row.is_used(request.desc.attention)) continue;
-    if (Result<void> s = check_bytes(row.name, bytes, request.capabilities); !s) return s;
+    if (Result<void> s = check(row.name, static_cast<std::uint64_t>(whole[row.binding].bytes)); !s) return s;
   }
-  for (const GradientRow& row : gradient_table()) {
-    const std::uint64_t bytes = gradient_bytes(row, request.desc);
-    if (Result<void> s = check_bytes(row.name, bytes, request.capabilities); !s) return s;
+  for (const GradientRow& row : tensor_table<BackwardTensors>()) {
+    if (Result<void> s = check(row.name, row.bytes(request.desc)); !s) return s;
   }
   return {};
 }
@@ -148,28 +146,10 @@ void add_gradients(const Request& request, ProgramDesc& program, ProgramSet& set
   for (std::size_t i = binding_count(request.desc.attention); i < set.bindings.size(); ++i) {
     set.bindings[i].index = i >= VKATTN_BINDING_GRAD_QUERY ? VKATTN_BINDING_PAIRS : VKATTN_BINDING_QUERY;
   }
-  for (const GradientRow& row : gradient_table()) {
-    const std::uint64_t bytes = gradient_bytes(row, request.desc);
-    ProgramTensor tensor;
-    tensor.name = message(row.name, " tensor");
-    tensor.bytes = bytes;
-    if (row.is_used(request.desc)) {
-      const TensorDesc storage = row.storage(request.desc);
-      tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
-      tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
-      tensor.written = row.use.written;
-      tensor.layout = byte_layout(storage, row.extents(request.desc));
-    }
-    program.tensors.push_back(std::move(tensor));
-    program.layout().parameter_offsets.push_back(
-        {row.binding, static_cast<std::uint32_t>(sizeof(FeatureParams)) + row.offset_byte});
-    if (bytes == 0) continue;
-    ProgramBinding& binding = set.bindings[row.binding];
-    binding.from = ProgramBinding::From::kTensor;
-    binding.index = static_cast<std::uint32_t>(program.tensors.size() - 1);
-    binding.bytes = bytes;
-    binding.unit_bytes = element_bytes(row.storage(request.desc).type);
-    binding.to_end = row.use.written;
+  for (const GradientRow& row : tensor_table<BackwardTensors>()) {
+    bind_whole(row, request.desc, program.tensors.size(), set.bindings[row.binding]);
+    program.tensors.push_back(program_tensor(row, request.desc));
+    add_offset_word(row, program);
   }
 }
 
@@ -287,7 +267,7 @@ PassWork mask_work(const Request& request, const PassConfig& pass) {
 // An element of the mask's gradient goes over all scores that the element was broadcast to.
 std::int64_t iterations_of_mask(const BackwardDesc& desc, const BackwardLayout& layout) {
   const AttentionDesc& attention = desc.attention;
-  const TensorExtents mask = gradient_table()[gradient_index(&BackwardTensors::grad_mask)].extents(desc);
+  const TensorExtents mask = row_of(&BackwardTensors::grad_mask).extents(desc);
   const auto summed = [](std::int64_t all, std::int64_t kept) {
     return all / std::max<std::int64_t>(kept, 1);
   };

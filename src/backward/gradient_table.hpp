@@ -4,43 +4,28 @@
 #include <vkattn/backward.hpp>
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
-#include "attention/tensor_rules.hpp"
+#include "attention/tensor_row.hpp"
 
 namespace vkattn::detail {
 
-struct GradientRow {
-  std::string_view name;
-  std::uint32_t binding;
-  BufferRange BackwardTensors::*range;
-  bool BackwardDesc::*wanted;                       ///< null for what is always there
-  std::optional<TensorDesc> BackwardDesc::*stored;  ///< null for a number of each query head
-  TensorExtents (*extents)(const BackwardDesc& desc);
-  std::uint32_t offset_byte;  ///< of BackwardParams
-  TensorUse use;
-
-  [[nodiscard]] bool is_used(const BackwardDesc& desc) const { return wanted == nullptr || desc.*wanted; }
-  [[nodiscard]] TensorDesc storage(const BackwardDesc& desc) const;
-};
+using GradientRow = TensorRowOf<BackwardDesc, BackwardTensors>;
 
 /// Members of BackwardTensors behind those of the forward pass.
 inline constexpr std::size_t kGradientCount =
     (sizeof(BackwardTensors) - offsetof(BackwardTensors, grad_output)) / sizeof(BufferRange);
 
-/// Of resolved descriptors.
-[[nodiscard]] std::span<const GradientRow, kGradientCount> gradient_table();
+/// Its own tensors; those of BackwardTensors::forward are in attention's table.
+template <>
+struct TensorTable<BackwardTensors> {
+  static constexpr std::size_t kCount = kGradientCount;
+  static constexpr std::string_view kAlignmentName = "its alignment (TensorDesc::alignment_bytes)";
+  [[nodiscard]] static std::span<const GradientRow, kCount> rows();
+};
 
-/// The row of a member.
-[[nodiscard]] std::size_t gradient_index(BufferRange BackwardTensors::*range);
-
-/// That a gradient is asked for.
+/// That a gradient is asked for, by a resolved descriptor.
 [[nodiscard]] bool any_gradient(const BackwardDesc& desc);
-
-/// Bytes of a row's tensor; 0 where it is not used.
-[[nodiscard]] std::uint64_t gradient_bytes(const GradientRow& row, const BackwardDesc& desc);
 
 }  // namespace vkattn::detail

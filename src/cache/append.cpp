@@ -101,9 +101,9 @@ Result<void> check_place(const AppendDesc& desc) {
 }
 
 Result<void> check_tensors(const AppendDesc& desc) {
-  for (const detail::AppendTensorRow& row : detail::append_tensor_table()) {
-    if (Result<void> s = check_tensor({row.name, row.storage(desc), row.extents(desc)}, row.use); !s)
-      return s;
+  for (const detail::AppendTensorRow& row : detail::tensor_table<AppendTensors>()) {
+    if (!row.is_used(desc)) continue;
+    if (Result<void> s = check_tensor(row.named(desc), row.use); !s) return s;
   }
   return {};
 }

@@ -1,5 +1,4 @@
 // An append as an operation.
-#include <span>
 
 #include "attention/tensor_rules.hpp"
 #include "cache/append_sizes.hpp"
@@ -26,9 +25,9 @@ std::string_view words_for(const CacheLayout& cache) {
   return "contiguous rows";
 }
 
-class AppendOperation final : public OperationOf<AppendOperation, AppendDesc, AppendTensors> {
+class AppendOperation final : public OperationOfTable<AppendOperation, AppendDesc, AppendTensors> {
  public:
-  using OperationOf::OperationOf;
+  using OperationOfTable::OperationOfTable;
 
   [[nodiscard]] std::string_view name() const override { return "an append"; }
   [[nodiscard]] Result<void> check(const PlanOptions& /*options*/,
@@ -59,14 +58,6 @@ class AppendOperation final : public OperationOf<AppendOperation, AppendDesc, Ap
                       pass.barrier ? ", after all others" : "", "\n");
     }
     return text;
-  }
-
-  [[nodiscard]] Result<void> add_tensors(const AppendTensors& tensors, OperationCall& call) const override {
-    call.add(append_tensor_table(), tensors);
-    return {};
-  }
-  [[nodiscard]] std::size_t tensor_index(BufferRange AppendTensors::*tensor) const override {
-    return append_tensor_index(tensor);
   }
 };
 

@@ -7,12 +7,14 @@
 #include <cstring>
 
 #include "attention/features.hpp"
+#include "cache/append_params.hpp"
 #include "cache/append_sizes.hpp"
 #include "cache/append_tensors.hpp"
 #include "cache/rotary.hpp"
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "operation/table_tensors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/cache_constants.h"
 #include "vkattn_core_shaders.hpp"
@@ -20,12 +22,6 @@
 #include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
-
-namespace shared {
-using uint = std::uint32_t;
-#include "shared/cache_params.h"
-}  // namespace shared
-using shared::AppendParams;
 
 static_assert(sizeof(AppendParams) <= 128, "push constants of 128 bytes are all that every device has");
 static_assert(offsetof(AppendParams, unit_count) == offsetof(AppendParams, first_unit) + 4,
@@ -64,16 +60,13 @@ constexpr std::array kRows{
          true},
     Rows{"queries", &AppendTensors::query, &AppendTensors::query_output, nullptr, true, false}};
 
-const AppendTensorRow& row_of(BufferRange AppendTensors::*range) {
-  return append_tensor_table()[append_tensor_index(range)];
-}
-
 /// Makes tasks, and enters the tensors that they use into the program.
 class TaskMaker {
  public:
   TaskMaker(const AppendDesc& desc, const Capabilities& capabilities, ProgramDesc& program)
       : desc_(desc), capabilities_(capabilities), program_(program) {
-    program_.tensors.resize(append_tensor_table().size());
+    program_.tensors.resize(TensorTable<AppendTensors>::kCount);
+    for (const AppendTensorRow& row : tensor_table<AppendTensors>()) add_offset_word(row, program_);
   }
 
   [[nodiscard]] Result<Task> rows_task(const Rows& rows);
@@ -81,7 +74,7 @@ class TaskMaker {
 
  private:
   [[nodiscard]] Task begin(std::string_view name, std::uint32_t what) const;
-  [[nodiscard]] Result<void> bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range);
+  [[nodiscard]] Result<void> bind(Task& task, BufferRange AppendTensors::*range);
   [[nodiscard]] Result<void> bind_lengths(Task& task);
   [[nodiscard]] Result<void> bind_rows(Task& task, const Rows& rows);
 
@@ -112,50 +105,34 @@ Task TaskMaker::begin(std::string_view name, std::uint32_t what) const {
 }
 
 // Where the descriptor has a use for the tensor.
-Result<void> TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range) {
-  const std::size_t index = append_tensor_index(range);
-  const AppendTensorRow& row = append_tensor_table()[index];
-  const TensorDesc storage = row.storage(desc_);
-  const TensorExtents e = row.extents(desc_);
-  const auto bytes =
-      static_cast<std::uint64_t>(tensor_bytes(storage, e.batch, e.heads, e.rows, e.dims).value());
-  if (bytes == 0) return {};
-  if (Result<void> s = check_tensor_bytes(row.name, bytes, capabilities_); !s) return s.error();
-  ProgramTensor& tensor = program_.tensors[index];
-  tensor.name = message(row.name, " tensor");
-  tensor.bytes = bytes;
-  tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
-  tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
-  tensor.written = row.use.written;
-  tensor.layout = byte_layout(storage, e);
-  ProgramBinding& bound = task.set.bindings[binding];
-  bound.from = ProgramBinding::From::kTensor;
-  bound.index = static_cast<std::uint32_t>(index);
-  bound.bytes = bytes;
-  bound.unit_bytes = element_bytes(storage.type);
-  bound.to_end = row.use.written;
+Result<void> TaskMaker::bind(Task& task, BufferRange AppendTensors::*range) {
+  const std::size_t index = tensor_index(range);
+  const AppendTensorRow& row = row_of(range);
+  if (row.bytes(desc_) == 0) return {};
+  auto tensor = whole_tensor(row, desc_, capabilities_);
+  if (!tensor) return tensor.error();
+  program_.tensors[index] = *std::move(tensor);
+  bind_whole(row, desc_, index, task.set.bindings[row.binding]);
   return {};
 }
 
 // The tensors that say where rows are, and how many.
 Result<void> TaskMaker::bind_lengths(Task& task) {
-  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_POSITIONS, &AppendTensors::positions); !s) return s;
-  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_NEW_LENGTHS, &AppendTensors::new_lengths); !s)
-    return s;
-  return bind(task, VKATTN_APPEND_BINDING_NEW_LENGTHS, &AppendTensors::cumulative_new_lengths);
+  if (Result<void> s = bind(task, &AppendTensors::positions); !s) return s;
+  if (Result<void> s = bind(task, &AppendTensors::new_lengths); !s) return s;
+  return bind(task, &AppendTensors::cumulative_new_lengths);
 }
 
 Result<void> TaskMaker::bind_rows(Task& task, const Rows& rows) {
-  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_SOURCE, rows.source); !s) return s;
-  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_TARGET, rows.target); !s) return s;
+  if (Result<void> s = bind(task, rows.source); !s) return s;
+  if (Result<void> s = bind(task, rows.target); !s) return s;
   if (Result<void> s = bind_lengths(task); !s) return s;
   if (rows.rotated) {
-    if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_FREQUENCIES, &AppendTensors::frequencies); !s)
-      return s;
+    if (Result<void> s = bind(task, &AppendTensors::frequencies); !s) return s;
   }
   if (!rows.cached) return {};
-  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_PAGE_TABLE, &AppendTensors::page_table); !s) return s;
-  return bind(task, VKATTN_APPEND_BINDING_SCALES, rows.scales);
+  if (Result<void> s = bind(task, &AppendTensors::page_table); !s) return s;
+  return bind(task, rows.scales);
 }
 
 // A stride that is used, in elements or blocks; an unused one may be too large for the parameter.
@@ -265,8 +242,7 @@ Result<Task> TaskMaker::rows_task(const Rows& rows) {
 Result<Task> TaskMaker::lengths_task() {
   Task task = begin("lengths", VKATTN_APPEND_LENGTHS);
   if (Result<void> s = bind_lengths(task); !s) return s.error();
-  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_TARGET, &AppendTensors::kv_lengths); !s)
-    return s.error();
+  if (Result<void> s = bind(task, &AppendTensors::kv_lengths); !s) return s.error();
   task.units = static_cast<std::uint64_t>(desc_.batch);
   return task;
 }
@@ -314,8 +290,7 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
 // Queries are turned where they lie, and lengths are written over the positions that they follow from.
 void allow_in_place(const AppendDesc& desc, ProgramDesc& program) {
   const auto allow = [&](BufferRange AppendTensors::*written, BufferRange AppendTensors::*over) {
-    program.tensors[append_tensor_index(written)].in_place_of =
-        static_cast<std::uint32_t>(append_tensor_index(over));
+    program.tensors[tensor_index(written)].in_place_of = static_cast<std::uint32_t>(tensor_index(over));
   };
   if (lies_as(side_of(desc, &AppendTensors::query_output), side_of(desc, &AppendTensors::query)))
     allow(&AppendTensors::query_output, &AppendTensors::query);
@@ -329,20 +304,11 @@ Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& c
   program.layout().binding_count = VKATTN_APPEND_BINDING_COUNT;
   program.layout().push_constant_bytes = sizeof(AppendParams);
   program.layout().units_byte = offsetof(AppendParams, first_unit);
-  program.layout().push_offsets = {
-      {VKATTN_APPEND_BINDING_SOURCE, offsetof(AppendParams, source_offset)},
-      {VKATTN_APPEND_BINDING_TARGET, offsetof(AppendParams, target_offset)},
-      {VKATTN_APPEND_BINDING_POSITIONS, offsetof(AppendParams, positions_offset)},
-      {VKATTN_APPEND_BINDING_NEW_LENGTHS, offsetof(AppendParams, new_lengths_offset)},
-      {VKATTN_APPEND_BINDING_PAGE_TABLE, offsetof(AppendParams, page_table_offset)},
-      {VKATTN_APPEND_BINDING_SCALES, offsetof(AppendParams, scales_offset)},
-      {VKATTN_APPEND_BINDING_FREQUENCIES, offsetof(AppendParams, frequencies_offset)}};
   // A row of packed ones may ask all entries whose it is.
   if (desc.new_lengths == Lengths::kPacked) {
     if (Result<void> s = check_iterations(capabilities, desc.batch + 1024); !s) return s.error();
   }
   TaskMaker maker(desc, capabilities, program);
-  allow_in_place(desc, program);
   for (const Rows& rows : kRows) {
     const TensorExtents e = row_of(rows.source).extents(desc);
     if (desc.batch == 0 || most_new_rows(desc) == 0 || e.heads == 0 || e.dims == 0) continue;
@@ -355,6 +321,7 @@ Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& c
     if (!task) return task.error();
     if (Result<void> s = add_task(*std::move(task), capabilities, program); !s) return s.error();
   }
+  allow_in_place(desc, program);
   return program;
 }
 

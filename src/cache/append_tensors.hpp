@@ -4,28 +4,21 @@
 #include <vkattn/cache.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "attention/tensor_rules.hpp"
+#include "attention/tensor_row.hpp"
 
 namespace vkattn::detail {
 
-struct AppendTensorRow {
-  std::string_view name;
-  BufferRange AppendTensors::*range;
-  TensorDesc (*storage)(const AppendDesc& desc);
-  /// Without elements where the descriptor has no use for it.
-  TensorExtents (*extents)(const AppendDesc& desc);
-  TensorUse use;
+using AppendTensorRow = TensorRowOf<AppendDesc, AppendTensors>;
+
+/// Tensors that are new rows have no elements where the descriptor has no heads for them.
+template <>
+struct TensorTable<AppendTensors> {
+  static constexpr std::size_t kCount = sizeof(AppendTensors) / sizeof(BufferRange);
+  static constexpr std::string_view kAlignmentName = "its alignment (TensorDesc::alignment_bytes)";
+  [[nodiscard]] static std::span<const AppendTensorRow, kCount> rows();
 };
-
-inline constexpr std::size_t kAppendTensorCount = 14;
-
-[[nodiscard]] std::span<const AppendTensorRow, kAppendTensorCount> append_tensor_table();
-
-/// The row of a member.
-[[nodiscard]] std::size_t append_tensor_index(BufferRange AppendTensors::*range);
 
 }  // namespace vkattn::detail

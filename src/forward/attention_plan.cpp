@@ -153,7 +153,7 @@ std::string AttentionOperation::program_lines(const ProgramDesc& program) const 
 }
 
 Result<void> AttentionOperation::add_tensors(const AttentionTensors& tensors, OperationCall& call) const {
-  call.add(tensor_table(), tensors);
+  call.add_table(tensors);
   for (const BufferRange& range : tensors.score_buffers) call.add(range);
   call.add(tensors.block_mask);
   call.words = dropout_words(tensors);

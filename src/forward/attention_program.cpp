@@ -3,13 +3,12 @@
 
 #include <vkattn/score_shaders.hpp>
 
-#include <algorithm>
 #include <span>
 
 #include "attention/features.hpp"
 #include "attention/params.hpp"
 #include "attention/tensor_table.hpp"
-#include "common/message.hpp"
+#include "operation/table_tensors.hpp"
 #include "program/bound_set.hpp"
 
 namespace vkattn::detail {
@@ -21,19 +20,6 @@ static_assert(sizeof(AttentionParams) <= kMostPushConstantBytes);
 static_assert(sizeof(FeatureParams) <= kMostParameterBytes);
 static_assert(offsetof(AttentionParams, tile_count) == offsetof(AttentionParams, first_tile) + 4,
               "ProgramLayout::units_byte");
-
-ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, const TensorWindows& whole) {
-  ProgramTensor tensor;
-  if (!row.is_used(desc)) return tensor;
-  tensor.name = message(row.name, " tensor");
-  const TensorDesc storage = row.storage(desc);
-  tensor.bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
-  tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
-  tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
-  tensor.written = row.use.written;
-  tensor.layout = byte_layout(storage, tensor_extents(row, desc));
-  return tensor;
-}
 
 // The query stands in for inputs and the output for what is written, so that no buffer is both read and
 // written in the eyes of synchronization validation.
@@ -54,11 +40,11 @@ ProgramDesc attention_program(const AttentionDesc& desc, const TensorWindows& wh
   program.tensors.reserve(table.size() + kMaxScoreBuffers + 1);  // which forward_program() adds
   program.layout().push_offsets.reserve(table.size());
   for (const TensorRow& row : table) {
-    program.tensors.push_back(program_tensor(row, desc, whole));
+    program.tensors.push_back(program_tensor(row, desc));
     if (!row.is_used(desc)) continue;
-    auto& words =
-        row.offset.in_push_constants ? program.layout().push_offsets : program.layout().parameter_offsets;
-    words.push_back({row.binding, row.offset.byte});
+    // Of packed queries a mask may have fewer rows than the longest.
+    program.tensors.back().bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
+    add_offset_word(row, program);
   }
   return program;
 }

@@ -23,7 +23,7 @@ constexpr std::int64_t kCachedElements = std::int64_t{1} << 20;
 
 /// Rows or columns of the output that an operand must be read for; 0: it is not copied at all.
 std::int64_t uses_that_pay(const MatmulOperand& operand, const MatmulDesc& desc, std::int64_t inner) {
-  const DataType type = operand.tensor == 0 ? desc.a.type : desc.b.type;
+  const DataType type = matrix_of(operand, desc).type;
   const std::int64_t elements = saturating_multiply(operand.outer, inner);
   if (operand.type == VKATTN_MATMUL_TYPE_ONES || elements < kFewestElements) return 0;
   if (block_elements(type) > 1) return 128;

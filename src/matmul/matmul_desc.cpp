@@ -1,7 +1,5 @@
 // The descriptor of a matrix multiplication: strides that follow from sizes, and its rules.
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <string_view>
 
 #include "common/checked.hpp"
@@ -19,20 +17,27 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
 // So are elements.
 constexpr std::int64_t kMaxElements = (std::int64_t{1} << 32) - 1;
 
-template <class... Parts>
-Error invalid(const Parts&... parts) {
-  return {ErrorCode::kInvalidArgument, VK_SUCCESS, message(parts...)};
-}
+/// A tensor of the table as a batch of matrices.
+struct NamedMatrix {
+  NamedTensor tensor;
+  MatrixStrides strides;
+  std::int64_t rows = 0, columns = 0;
 
-struct NamedStride {
-  std::string_view name;
-  std::int64_t stride, extent;
+  [[nodiscard]] DataType type() const { return tensor.desc.type; }
+  [[nodiscard]] std::int64_t batch() const { return tensor.extents.batch; }
+  [[nodiscard]] bool is_empty() const { return batch() == 0 || rows == 0 || columns == 0; }
+  [[nodiscard]] std::array<NamedStride, 3> named_strides() const {
+    return {NamedStride{"batch", strides.batch, batch()}, NamedStride{"row", strides.row, rows},
+            NamedStride{"column", strides.column, columns}};
+  }
 };
 
-std::array<NamedStride, 3> named_strides(const MatmulTensor& tensor) {
-  return {NamedStride{"batch", tensor.strides.batch, tensor.batch},
-          NamedStride{"row", tensor.strides.row, tensor.rows},
-          NamedStride{"column", tensor.strides.column, tensor.columns}};
+NamedMatrix named_matrix(const MatmulTensorRow& row, const MatmulDesc& desc) {
+  const NamedTensor tensor = row.named(desc);
+  const Strides& s = *tensor.desc.strides;
+  const TensorExtents& e = tensor.extents;
+  if (is_stored_transposed(tensor.desc.type)) return {tensor, {s.batch, s.dim, s.row}, e.dims, e.rows};
+  return {tensor, {s.batch, s.row, s.dim}, e.rows, e.dims};
 }
 
 bool is_plain(DataType type) {
@@ -51,76 +56,64 @@ Result<void> check_sizes(const MatmulDesc& desc) {
   return {};
 }
 
-Result<void> check_type(const MatmulTensor& tensor) {
-  if (is_plain(tensor.type)) return {};
-  if (tensor.name == "b" && (tensor.type == DataType::kQ8_0 || tensor.type == DataType::kQ4_0)) return {};
-  return invalid("the type of ", tensor.name, " is ", name(tensor.type), " but must be f32, f16 or bf16",
-                 tensor.name == "b" ? ", q8_0 or q4_0" : "");
+Result<void> check_type(const NamedMatrix& matrix) {
+  const std::string_view name = matrix.tensor.name;
+  const DataType type = matrix.type();
+  if (is_plain(type)) return {};
+  if (name == "b" && (type == DataType::kQ8_0 || type == DataType::kQ4_0)) return {};
+  return invalid("the type of ", name, " is ", vkattn::name(type), " but must be f32, f16 or bf16",
+                 name == "b" ? ", q8_0 or q4_0" : "");
 }
 
-Result<void> check_alignment(const MatmulTensor& tensor) {
-  const std::uint32_t alignment = tensor.alignment_bytes;
-  const std::uint32_t least = element_bytes(tensor.type);
-  if (alignment == 0 || (std::has_single_bit(alignment) && alignment >= least)) return {};
-  return invalid("alignment_bytes of ", tensor.name, " is ", alignment,
-                 " but must be a power of two of at least ", least,
-                 ", the size of an element, or 0 for that size");
-}
-
-Result<void> check_blocks(const MatmulTensor& tensor) {
-  const std::int64_t block = block_elements(tensor.type);
+Result<void> check_blocks(const NamedMatrix& matrix) {
+  const std::int64_t block = block_elements(matrix.type());
   if (block == 1) return {};
-  const MatrixStrides& strides = tensor.strides;
-  if (tensor.rows % block != 0) {
-    return invalid(tensor.name, " is ", name(tensor.type), ", blocks of ", block,
-                   " along inner, but inner is ", tensor.rows, "; pad it with zeros to ",
-                   (tensor.rows / block + 1) * block, " in a and b, or take another type");
+  const MatrixStrides& strides = matrix.strides;
+  if (matrix.rows % block != 0) {
+    return invalid(matrix.tensor.name, " is ", name(matrix.type()), ", blocks of ", block,
+                   " along inner, but inner is ", matrix.rows, "; pad it with zeros to ",
+                   (matrix.rows / block + 1) * block, " in a and b, or take another type");
   }
-  const bool whole = strides.row == 1 && (tensor.columns <= 1 || strides.column % block == 0) &&
-                     (tensor.batch <= 1 || strides.batch % block == 0);
+  const bool whole = strides.row == 1 && (matrix.columns <= 1 || strides.column % block == 0) &&
+                     (matrix.batch() <= 1 || strides.batch % block == 0);
   if (whole) return {};
-  return invalid(tensor.name, " is ", name(tensor.type), ", blocks of ", block,
+  return invalid(matrix.tensor.name, " is ", name(matrix.type()), ", blocks of ", block,
                  " along inner, but its strides are ", strides.batch, ", ", strides.row, " and ",
                  strides.column, " (batch, row, column); the row stride is 1 and the others multiples of ",
                  block);
 }
 
-Result<void> check_strides(const MatmulTensor& tensor) {
-  for (const NamedStride& dim : named_strides(tensor)) {
+/// From the first to the last, the largest number where it is beyond.
+std::int64_t element_span(const NamedMatrix& matrix) {
+  if (matrix.is_empty()) return 0;
+  std::int64_t last = 0;
+  for (const NamedStride& dim : matrix.named_strides())
+    last = saturating_add(last, saturating_multiply(dim.extent - 1, dim.stride));
+  return saturating_add(last, 1);
+}
+
+Result<void> check_strides(const NamedMatrix& matrix) {
+  for (const NamedStride& dim : matrix.named_strides()) {
     if (dim.stride < 0) {
-      return invalid("the ", dim.name, " stride of ", tensor.name, " is ", dim.stride,
+      return invalid("the ", dim.name, " stride of ", matrix.tensor.name, " is ", dim.stride,
                      " but must not be negative");
     }
   }
-  const std::int64_t elements = element_span(tensor);
+  const std::int64_t elements = element_span(matrix);
   if (elements <= kMaxElements) return {};
-  return invalid(tensor.name, " reaches over ", elements == kMaxInt64 ? "more than 2^63" : message(elements),
+  return invalid(matrix.tensor.name, " reaches over ",
+                 elements == kMaxInt64 ? "more than 2^63" : message(elements),
                  " elements; they are counted in 32 bits, so multiply fewer rows at once");
 }
 
-/// Each stride, from the smallest on, reaches beyond everything that the smaller ones span.
-Result<void> check_no_overlap(const MatmulTensor& tensor) {
-  std::array<NamedStride, 3> dims = named_strides(tensor);
-  std::sort(dims.begin(), dims.end(),
-            [](const NamedStride& x, const NamedStride& y) { return x.stride < y.stride; });
-  std::int64_t reach = 0;
-  for (const NamedStride& dim : dims) {
-    if (dim.extent <= 1) continue;
-    if (dim.stride <= reach) {
-      return invalid("elements of ", tensor.name, " overlap: its ", dim.name, " stride is ", dim.stride,
-                     " but must be above ", reach, ", the reach of its smaller strides");
-    }
-    reach += (dim.extent - 1) * dim.stride;
-  }
-  return {};
-}
-
-Result<void> check_tensor(const MatmulTensor& tensor) {
-  if (Result<void> s = check_type(tensor); !s) return s;
-  if (Result<void> s = check_alignment(tensor); !s) return s;
-  if (Result<void> s = check_strides(tensor); !s) return s;
-  if (Result<void> s = check_blocks(tensor); !s) return s;
-  return tensor.written && !is_empty(tensor) ? check_no_overlap(tensor) : Result<void>{};
+Result<void> check_matrix(const NamedMatrix& matrix, const TensorUse& use) {
+  if (Result<void> s = check_type(matrix); !s) return s;
+  if (Result<void> s = check_alignment(matrix.tensor); !s) return s;
+  if (Result<void> s = check_strides(matrix); !s) return s;
+  if (Result<void> s = check_blocks(matrix); !s) return s;
+  if (!use.written || matrix.is_empty()) return {};
+  auto strides = matrix.named_strides();
+  return check_no_overlap(matrix.tensor.name, strides);
 }
 
 MatrixStrides contiguous(std::int64_t rows, std::int64_t columns, bool by_column) {
@@ -158,9 +151,9 @@ Result<void> validate(const MatmulDesc& given) {
   return detail::without_exceptions([&]() -> Result<void> {
     if (Result<void> s = detail::check_sizes(given); !s) return s;
     const MatmulDesc desc = given.resolved();
-    for (const detail::MatmulTensor& tensor : detail::matmul_tensors(desc)) {
-      if (!tensor.used) continue;
-      if (Result<void> s = detail::check_tensor(tensor); !s) return s;
+    for (const detail::MatmulTensorRow& row : detail::tensor_table<MatmulTensors>()) {
+      if (!row.is_used(desc)) continue;
+      if (Result<void> s = detail::check_matrix(detail::named_matrix(row, desc), row.use); !s) return s;
     }
     const std::int64_t results =
         detail::saturating_multiply(desc.batch, detail::saturating_multiply(desc.rows, desc.columns));

@@ -19,7 +19,7 @@ namespace vkattn::detail {
 /// A matrix as a kernel reads it. Its outer dimension is that of the output, its inner one that of the
 /// problem.
 struct MatmulOperand {
-  std::size_t tensor = 0;  ///< number among matmul_tensors()
+  std::size_t tensor = 0;  ///< number in the table of tensors: of a or b
   std::uint32_t type = 0;  ///< as the shaders have it
   std::int64_t outer = 0;  ///< size of the outer dimension
   std::int64_t batch_stride = 0, outer_stride = 0, inner_stride = 0;
@@ -34,6 +34,11 @@ struct MatmulView {
   MatrixStrides output{};
   bool bias_by_row = false;  ///< not by column
 };
+
+/// The matrix of the problem that an operand is.
+[[nodiscard]] inline const MatrixDesc& matrix_of(const MatmulOperand& operand, const MatmulDesc& desc) {
+  return operand.tensor == 0 ? desc.a : desc.b;
+}
 
 [[nodiscard]] MatmulView view_of(const MatmulDesc& desc);
 

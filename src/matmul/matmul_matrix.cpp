@@ -12,7 +12,6 @@
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
 #include "matmul/matmul_kernel.hpp"
-#include "matmul/matmul_tensors.hpp"
 #include "shared/matmul_constants.h"
 #include "shared/shared_memory.h"
 
@@ -115,11 +114,11 @@ void add_constants(const MatmulDesc& desc, const MatrixTile& tile, MatmulConfig&
 }  // namespace
 
 bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc) {
-  const MatmulTensor tensor = matmul_tensors(desc)[operand.tensor];
   const auto aligned = [](std::int64_t extent, std::int64_t stride) {
     return extent <= 1 || stride % 8 == 0;
   };
-  if (tensor.alignment_bytes < 16 || !aligned(desc.batch, operand.batch_stride)) return false;
+  if (matrix_of(operand, desc).alignment_bytes < 16 || !aligned(desc.batch, operand.batch_stride))
+    return false;
   if (operand.loads == VKATTN_MATMUL_LOADS_INNER) return aligned(operand.outer, operand.outer_stride);
   return operand.loads == VKATTN_MATMUL_LOADS_OUTER && operand.outer % 8 == 0 &&
          aligned(desc.inner, operand.inner_stride);

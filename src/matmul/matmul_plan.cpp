@@ -1,6 +1,5 @@
 // A matrix multiplication as an operation.
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,9 +18,9 @@ namespace detail {
 
 namespace {
 
-class MatmulOperation final : public OperationOf<MatmulOperation, MatmulDesc, MatmulTensors> {
+class MatmulOperation final : public OperationOfTable<MatmulOperation, MatmulDesc, MatmulTensors> {
  public:
-  using OperationOf::OperationOf;
+  using OperationOfTable::OperationOfTable;
 
   [[nodiscard]] const MatmulConfig& config() const { return selection_.config; }
 
@@ -66,14 +65,6 @@ class MatmulOperation final : public OperationOf<MatmulOperation, MatmulDesc, Ma
                    d.accumulates ? ", accumulates" : "", "\n");
   }
   [[nodiscard]] std::string program_lines(const ProgramDesc& program) const override;
-
-  [[nodiscard]] Result<void> add_tensors(const MatmulTensors& tensors, OperationCall& call) const override {
-    for (const BufferRange& range : {tensors.a, tensors.b, tensors.bias, tensors.output}) call.add(range);
-    return {};
-  }
-  [[nodiscard]] std::size_t tensor_index(BufferRange MatmulTensors::*tensor) const override {
-    return matmul_tensor_index(tensor);
-  }
 
  private:
   MatmulSelection selection_;

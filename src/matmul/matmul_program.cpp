@@ -11,7 +11,9 @@
 #include "common/message.hpp"
 #include "kernels/split.hpp"
 #include "matmul/matmul_copies.hpp"
+#include "matmul/matmul_params.hpp"
 #include "matmul/matmul_tensors.hpp"
+#include "operation/table_tensors.hpp"
 #include "program/dispatch_limits.hpp"
 #include "shared/matmul_constants.h"
 #include "vkattn_core_shaders.hpp"
@@ -19,12 +21,6 @@
 #include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
-
-namespace shared {
-using uint = std::uint32_t;
-#include "shared/matmul_params.h"
-}  // namespace shared
-using shared::MatmulParams;
 
 static_assert(sizeof(MatmulParams) <= 128, "push constants of 128 bytes are all that every device has");
 static_assert(offsetof(MatmulParams, unit_count) == offsetof(MatmulParams, first_unit) + 4,
@@ -119,35 +115,9 @@ MatmulParams params_of(const MatmulView& view, const InnerSplit& split) {
   return params;
 }
 
-Result<void> add_tensors(const MatmulDesc& desc, const Capabilities& capabilities, ProgramDesc& program) {
-  for (const MatmulTensor& tensor : matmul_tensors(desc)) {
-    const std::uint64_t bytes = tensor_bytes(tensor);
-    if (Result<void> s = check_tensor_bytes(tensor.name, bytes, capabilities,
-                                            ", so multiply fewer rows or columns at once");
-        !s) {
-      return s.error();
-    }
-    ProgramTensor entry;
-    entry.name = message(tensor.name, " tensor");
-    entry.bytes = bytes;
-    entry.alignment_bytes = std::max(element_bytes(tensor.type), tensor.alignment_bytes);
-    entry.alignment_name = "its alignment (MatrixDesc::alignment_bytes)";
-    entry.written = tensor.written;
-    entry.layout = byte_layout(tensor);
-    program.tensors.push_back(std::move(entry));
-  }
-  return {};
-}
-
-void bind(const MatmulDesc& desc, std::size_t index, const ProgramDesc& program, ProgramBinding& binding) {
-  const MatmulTensor tensor = matmul_tensors(desc)[index];
+void bind(const MatmulDesc& desc, std::size_t index, ProgramBinding& binding) {
   binding.index = VKATTN_MATMUL_BINDING_OUTPUT;  // what stands in where nothing is bound
-  if (program.tensors[index].bytes == 0) return;
-  binding.from = ProgramBinding::From::kTensor;
-  binding.index = static_cast<std::uint32_t>(index);
-  binding.bytes = program.tensors[index].bytes;
-  binding.unit_bytes = element_bytes(tensor.type);
-  binding.to_end = tensor.written;
+  bind_whole(tensor_table<MatmulTensors>()[index], desc, index, binding);
 }
 
 ProgramSet set_with(const MatmulParams& params) {
@@ -174,12 +144,11 @@ void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSpli
     if (operand.is_copied) {
       bind_workspace(areas.copy_byte[i], areas.copy_bytes[i], binding);
     } else {
-      bind(desc, operand.tensor, program, binding);
+      bind(desc, operand.tensor, binding);
     }
   }
-  bind(desc, matmul_tensor_index(&MatmulTensors::bias), program, set.bindings[VKATTN_MATMUL_BINDING_BIAS]);
-  bind(desc, matmul_tensor_index(&MatmulTensors::output), program,
-       set.bindings[VKATTN_MATMUL_BINDING_OUTPUT]);
+  bind(desc, tensor_index(&MatmulTensors::bias), set.bindings[VKATTN_MATMUL_BINDING_BIAS]);
+  bind(desc, tensor_index(&MatmulTensors::output), set.bindings[VKATTN_MATMUL_BINDING_OUTPUT]);
   ProgramBinding& partials = set.bindings[VKATTN_MATMUL_BINDING_PARTIALS];
   partials.index = VKATTN_MATMUL_BINDING_OUTPUT;
   if (split.parts > 1) bind_workspace(0, areas.partials_bytes, partials);
@@ -233,14 +202,14 @@ Result<void> add_copy(const MatmulDesc& desc, const MatmulOperand& given, const 
   params.rows = word(copy.outer);
   params.inner = word(view.inner);
   ProgramSet set = set_with(params);
-  bind(desc, given.tensor, program, set.bindings[VKATTN_MATMUL_BINDING_A]);
+  bind(desc, given.tensor, set.bindings[VKATTN_MATMUL_BINDING_A]);
   bind_workspace(copy_byte, copy_bytes(copy, view), set.bindings[VKATTN_MATMUL_BINDING_PARTIALS]);
   for (ProgramBinding& binding : set.bindings) {
     if (binding.from == ProgramBinding::From::kStandIn) binding.index = VKATTN_MATMUL_BINDING_A;
   }
   program.sets.push_back(std::move(set));
   ProgramPass pass;
-  pass.name = message("copy of ", matmul_tensors(desc)[given.tensor].name);
+  pass.name = message("copy of ", tensor_table<MatmulTensors>()[given.tensor].name);
   pass.shader = "matmul_copy";
   pass.specialization = {{VKATTN_MATMUL_SPEC_WORKGROUP_SIZE, kCopyWorkgroup},
                          {VKATTN_MATMUL_SPEC_A_TYPE, given.type},
@@ -340,11 +309,11 @@ Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& c
   program.layout().binding_count = VKATTN_MATMUL_BINDING_COUNT;
   program.layout().push_constant_bytes = sizeof(MatmulParams);
   program.layout().units_byte = offsetof(MatmulParams, first_unit);
-  program.layout().push_offsets = {{VKATTN_MATMUL_BINDING_A, offsetof(MatmulParams, a_offset)},
-                                   {VKATTN_MATMUL_BINDING_B, offsetof(MatmulParams, b_offset)},
-                                   {VKATTN_MATMUL_BINDING_BIAS, offsetof(MatmulParams, bias_offset)},
-                                   {VKATTN_MATMUL_BINDING_OUTPUT, offsetof(MatmulParams, output_offset)}};
-  if (Result<void> s = add_tensors(desc, capabilities, program); !s) return s.error();
+  if (Result<void> s = add_table_tensors<MatmulTensors>(
+          desc, capabilities, ", so multiply fewer rows or columns at once", program);
+      !s) {
+    return s.error();
+  }
   if (desc.batch == 0 || desc.rows == 0 || desc.columns == 0) return program;
   const auto areas = areas_of(config, split, capabilities);
   if (!areas) return areas.error();

@@ -7,7 +7,6 @@
 #include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
 #include "matmul/matmul_kernel.hpp"
-#include "matmul/matmul_tensors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/matmul_constants.h"
 #include "vkattn_core_shaders.hpp"
@@ -18,23 +17,21 @@ namespace vkattn::detail {
 namespace {
 
 /// Whether and along which dimension 4 neighbours are 4 in memory, at a multiple of 4.
-std::uint32_t loads_of(const MatmulOperand& operand, const MatmulTensor& tensor, std::int64_t inner) {
-  if (!tensor.used || block_elements(tensor.type) > 1) return VKATTN_MATMUL_LOADS_SINGLE;
-  if (tensor.alignment_bytes < 4 * element_bytes(tensor.type)) return VKATTN_MATMUL_LOADS_SINGLE;
+std::uint32_t loads_of(const MatmulOperand& operand, const MatmulDesc& desc) {
+  const MatrixDesc& matrix = matrix_of(operand, desc);
+  if (operand.type == VKATTN_MATMUL_TYPE_ONES || block_elements(matrix.type) > 1)
+    return VKATTN_MATMUL_LOADS_SINGLE;
+  if (matrix.alignment_bytes < 4 * element_bytes(matrix.type)) return VKATTN_MATMUL_LOADS_SINGLE;
   const auto aligned = [](std::int64_t extent, std::int64_t stride) {
     return extent <= 1 || stride % 4 == 0;
   };
-  if (!aligned(tensor.batch, operand.batch_stride)) return VKATTN_MATMUL_LOADS_SINGLE;
+  if (!aligned(desc.batch, operand.batch_stride)) return VKATTN_MATMUL_LOADS_SINGLE;
   if (operand.inner_stride == 1 && aligned(operand.outer, operand.outer_stride)) {
     return VKATTN_MATMUL_LOADS_INNER;
   }
   const bool outer = operand.outer_stride == 1 && operand.outer % 4 == 0 && operand.outer != 0 &&
-                     aligned(inner, operand.inner_stride);
+                     aligned(desc.inner, operand.inner_stride);
   return outer ? VKATTN_MATMUL_LOADS_OUTER : VKATTN_MATMUL_LOADS_SINGLE;
-}
-
-std::uint32_t shader_type(const MatmulTensor& tensor) {
-  return tensor.used ? static_cast<std::uint32_t>(tensor.type) : VKATTN_MATMUL_TYPE_ONES;
 }
 
 MatmulConfig named(MatmulConfig config, std::string_view name) {
@@ -136,14 +133,13 @@ std::vector<MatmulTile> matmul_tiles(std::string_view kernel, const Capabilities
 }
 
 MatmulView view_of(const MatmulDesc& desc) {
-  const auto tensors = matmul_tensors(desc);
-  const MatrixStrides& a = tensors[0].strides;
-  const MatrixStrides& b = tensors[1].strides;
+  const MatrixStrides& a = *desc.a.strides;
+  const MatrixStrides& b = *desc.b.strides;
   MatmulView view{desc.batch, desc.rows, desc.columns, desc.inner, {}, {}, *desc.output.strides, false};
-  view.a = {0, shader_type(tensors[0]), desc.rows, a.batch, a.row, a.column, 0};
-  view.b = {1, shader_type(tensors[1]), desc.columns, b.batch, b.column, b.row, 0};
-  for (MatmulOperand* operand : {&view.a, &view.b})
-    operand->loads = loads_of(*operand, tensors[operand->tensor], desc.inner);
+  const auto a_type = desc.a_is_ones ? VKATTN_MATMUL_TYPE_ONES : static_cast<std::uint32_t>(desc.a.type);
+  view.a = {0, a_type, desc.rows, a.batch, a.row, a.column, 0};
+  view.b = {1, static_cast<std::uint32_t>(desc.b.type), desc.columns, b.batch, b.column, b.row, 0};
+  for (MatmulOperand* operand : {&view.a, &view.b}) operand->loads = loads_of(*operand, desc);
   return view;
 }
 

@@ -1,5 +1,4 @@
 // Merging as an operation.
-#include "attention/tensor_rules.hpp"
 #include "common/checked.hpp"
 #include "common/message.hpp"
 #include "merge/merge_program.hpp"
@@ -11,9 +10,9 @@ namespace detail {
 
 namespace {
 
-class MergeOperation final : public OperationOf<MergeOperation, MergeDesc, MergeTensors> {
+class MergeOperation final : public OperationOfTable<MergeOperation, MergeDesc, MergeTensors> {
  public:
-  using OperationOf::OperationOf;
+  using OperationOfTable::OperationOfTable;
 
   [[nodiscard]] std::string_view name() const override { return "a merge"; }
   [[nodiscard]] Result<ProgramDesc> build(const PlanOptions& /*options*/, const Capabilities& capabilities,
@@ -25,13 +24,6 @@ class MergeOperation final : public OperationOf<MergeOperation, MergeDesc, Merge
     return message("merge: ", d.parts, " parts of ", d.rows, " rows, value_dim ", d.value_dim, ", ",
                    vkattn::name(d.part_type), " to ", vkattn::name(d.output_type),
                    d.has_lse ? " with lse" : "", "\n");
-  }
-  [[nodiscard]] Result<void> add_tensors(const MergeTensors& tensors, OperationCall& call) const override {
-    call.add(merge_tensor_table(), tensors);
-    return {};
-  }
-  [[nodiscard]] std::size_t tensor_index(BufferRange MergeTensors::*tensor) const override {
-    return row_index(std::span<const MergeTensorRow>(merge_tensor_table()), tensor);
   }
 };
 

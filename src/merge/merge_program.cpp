@@ -1,12 +1,12 @@
 // Merging: the tensors, and the passes for outputs and lse.
 #include "merge/merge_program.hpp"
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
-#include "common/integers.hpp"
-#include "common/message.hpp"
+#include "operation/table_tensors.hpp"
 #include "shared/merge_constants.h"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/shader_code.hpp"
@@ -35,53 +35,48 @@ std::uint64_t elements(const MergeDesc& desc) {
 std::uint64_t rows(const MergeDesc& desc) {
   return static_cast<std::uint64_t>(desc.rows);
 }
-std::uint64_t parts(const MergeDesc& desc) {
-  return static_cast<std::uint64_t>(desc.parts);
+
+using Desc = const MergeDesc&;
+using Tensors = MergeTensors;
+
+// Rows side by side, whose first begins at a word.
+TensorDesc outputs(DataType type, Desc desc) {
+  return {type, Strides{desc.rows * desc.value_dim, 0, desc.value_dim, 1}, 4};
+}
+TensorDesc row_numbers(Desc desc) {
+  return numbers(Strides{desc.rows, 0, 1, 1});
+}
+TensorExtents rows_of(std::int64_t parts, Desc desc, std::int64_t dims) {
+  return {parts, 1, desc.rows, dims};
 }
 
-constexpr std::array<MergeTensorRow, kMergeTensorCount> kTensors{{
-    {"parts", &MergeTensors::parts,
-     [](const MergeDesc& d) { return parts(d) * elements(d) * element_bytes(d.part_type); }, false},
-    {"part_lse", &MergeTensors::part_lse, [](const MergeDesc& d) { return parts(d) * rows(d) * 4; }, false},
-    {"output", &MergeTensors::output,
-     [](const MergeDesc& d) { return elements(d) * element_bytes(d.output_type); }, true},
-    {"lse", &MergeTensors::lse, [](const MergeDesc& d) { return d.has_lse ? rows(d) * 4 : 0; }, true},
+constexpr std::array<MergeTensorRow, TensorTable<Tensors>::kCount> kTensors{{
+    {"parts", VKATTN_MERGE_BINDING_PARTS, &Tensors::parts, is_always_used<MergeDesc>,
+     [](Desc d) { return outputs(d.part_type, d); }, [](Desc d) { return rows_of(d.parts, d, d.value_dim); },
+     push_constant(offsetof(MergeParams, parts_offset)), kReadOnly},
+    {"part_lse", VKATTN_MERGE_BINDING_PART_LSE, &Tensors::part_lse, is_always_used<MergeDesc>, row_numbers,
+     [](Desc d) { return rows_of(d.parts, d, 1); }, push_constant(offsetof(MergeParams, part_lse_offset)),
+     kReadOnly},
+    {"output", VKATTN_MERGE_BINDING_OUTPUT, &Tensors::output, is_always_used<MergeDesc>,
+     [](Desc d) { return outputs(d.output_type, d); }, [](Desc d) { return rows_of(1, d, d.value_dim); },
+     push_constant(offsetof(MergeParams, output_offset)), kWritten},
+    {"lse", VKATTN_MERGE_BINDING_LSE, &Tensors::lse, [](Desc d) { return d.has_lse; }, row_numbers,
+     [](Desc d) { return rows_of(1, d, 1); }, push_constant(offsetof(MergeParams, lse_offset)), kWritten},
 }};
 
-// Offsets are counted in elements.
-std::uint32_t unit_bytes(const MergeDesc& desc, std::size_t binding) {
-  if (binding == VKATTN_MERGE_BINDING_PARTS) return element_bytes(desc.part_type);
-  if (binding == VKATTN_MERGE_BINDING_OUTPUT) return element_bytes(desc.output_type);
-  return 4;
-}
-
-Result<void> add_tensors(const MergeDesc& desc, const Capabilities& capabilities, ProgramDesc& program) {
-  ProgramSet set;
-  set.bindings.resize(kMergeTensorCount);
-  for (std::size_t i = 0; i < kMergeTensorCount; ++i) {
-    const MergeTensorRow& row = kTensors[i];
-    const std::uint64_t bytes = row.bytes(desc);
-    if (Result<void> s = check_tensor_bytes(row.name, bytes, capabilities, ", so merge fewer rows at once");
-        !s) {
-      return s.error();
-    }
-    ProgramTensor tensor;
-    tensor.name = message(row.name, " tensor");
-    tensor.bytes = bytes;
-    tensor.written = row.written;
-    program.tensors.push_back(std::move(tensor));
-    ProgramBinding& binding = set.bindings[i];
-    if (bytes == 0) continue;  // the parts stand in
-    binding.from = ProgramBinding::From::kTensor;
-    binding.index = static_cast<std::uint32_t>(i);
-    binding.bytes = bytes;
-    binding.unit_bytes = unit_bytes(desc, i);
-    binding.to_end = row.written;
-  }
-  // What is merged may take the place of the first part.
+// What is merged may take the place of the first part.
+void allow_in_place(Desc desc, ProgramDesc& program) {
   if (desc.output_type == desc.part_type)
     program.tensors[VKATTN_MERGE_BINDING_OUTPUT].in_place_of = VKATTN_MERGE_BINDING_PARTS;
   program.tensors[VKATTN_MERGE_BINDING_LSE].in_place_of = VKATTN_MERGE_BINDING_PART_LSE;
+}
+
+// The parts stand in for what is not bound.
+void add_set(Desc desc, ProgramDesc& program) {
+  ProgramSet set;
+  set.bindings.resize(VKATTN_MERGE_BINDING_COUNT);
+  for (const MergeTensorRow& row : kTensors)
+    bind_whole(row, desc, tensor_index(row.range), set.bindings[row.binding]);
   MergeParams params{};
   params.parts = static_cast<std::uint32_t>(desc.parts);
   params.rows = static_cast<std::uint32_t>(desc.rows);
@@ -89,7 +84,6 @@ Result<void> add_tensors(const MergeDesc& desc, const Capabilities& capabilities
   set.push_constants.resize(sizeof(params));
   std::memcpy(set.push_constants.data(), &params, sizeof(params));
   program.sets.push_back(std::move(set));
-  return {};
 }
 
 Result<void> add_pass(const MergeDesc& desc, bool writes_lse, const Capabilities& capabilities,
@@ -120,7 +114,7 @@ Result<void> add_pass(const MergeDesc& desc, bool writes_lse, const Capabilities
 
 }  // namespace
 
-std::span<const MergeTensorRow, kMergeTensorCount> merge_tensor_table() {
+std::span<const MergeTensorRow, TensorTable<MergeTensors>::kCount> TensorTable<MergeTensors>::rows() {
   return kTensors;
 }
 
@@ -129,11 +123,13 @@ Result<ProgramDesc> merge_program(const MergeDesc& desc, const Capabilities& cap
   program.layout().binding_count = VKATTN_MERGE_BINDING_COUNT;
   program.layout().push_constant_bytes = sizeof(MergeParams);
   program.layout().units_byte = offsetof(MergeParams, first_unit);
-  program.layout().push_offsets = {{VKATTN_MERGE_BINDING_PARTS, offsetof(MergeParams, parts_offset)},
-                                   {VKATTN_MERGE_BINDING_PART_LSE, offsetof(MergeParams, part_lse_offset)},
-                                   {VKATTN_MERGE_BINDING_OUTPUT, offsetof(MergeParams, output_offset)},
-                                   {VKATTN_MERGE_BINDING_LSE, offsetof(MergeParams, lse_offset)}};
-  if (Result<void> s = add_tensors(desc, capabilities, program); !s) return s.error();
+  if (Result<void> s =
+          add_table_tensors<Tensors>(desc, capabilities, ", so merge fewer rows at once", program);
+      !s) {
+    return s.error();
+  }
+  allow_in_place(desc, program);
+  add_set(desc, program);
   if (desc.rows == 0) return program;
   if (desc.value_dim != 0) {
     if (Result<void> s = add_pass(desc, false, capabilities, program); !s) return s.error();

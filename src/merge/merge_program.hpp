@@ -3,25 +3,23 @@
 
 #include <vkattn/merge.hpp>
 
-#include <array>
+#include <cstddef>
 #include <span>
 #include <string_view>
 
+#include "attention/tensor_row.hpp"
 #include "program/program.hpp"
 
 namespace vkattn::detail {
 
-struct MergeTensorRow {
-  std::string_view name;
-  BufferRange MergeTensors::*range;
-  std::uint64_t (*bytes)(const MergeDesc& desc);
-  bool written;
+using MergeTensorRow = TensorRowOf<MergeDesc, MergeTensors>;
+
+template <>
+struct TensorTable<MergeTensors> {
+  static constexpr std::size_t kCount = sizeof(MergeTensors) / sizeof(BufferRange);
+  static constexpr std::string_view kAlignmentName = "its alignment";
+  [[nodiscard]] static std::span<const MergeTensorRow, kCount> rows();
 };
-
-inline constexpr std::size_t kMergeTensorCount = 4;
-
-/// In the order of the shader's bindings.
-[[nodiscard]] std::span<const MergeTensorRow, kMergeTensorCount> merge_tensor_table();
 
 /// The program of a valid descriptor.
 [[nodiscard]] Result<ProgramDesc> merge_program(const MergeDesc& desc, const Capabilities& capabilities);

@@ -66,7 +66,7 @@ void for_each_range(Tensors& tensors, const Use& use) {
   for_each_range(tensors.forward, use);
   for (const auto range : kGradientRanges) use(tensors.*range);
   for (const auto range : kParameterRanges) use(tensors.grad_parameters.*range);
-  for (const GradientRow& row : gradient_table()) use(tensors.attention.*row.range);
+  for (const GradientRow& row : tensor_table<BackwardTensors>()) use(tensors.attention.*row.range);
 }
 /// @}
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "attention/tensor_row.hpp"
 #include "operation/next_kernel.hpp"
 #include "operation/options.hpp"
 #include "program/program.hpp"
@@ -43,11 +44,11 @@ struct OperationCall {
   PassRange skipped{};                   ///< as ProgramCall::skipped
 
   void add(const BufferRange& range) noexcept { ranges[count++] = range; }
-  /// Those of a table whose rows name their members of `tensors`.
-  template <class Row, std::size_t kCount, class Tensors>
-  void add(std::span<const Row, kCount> table, const Tensors& tensors) noexcept {
-    static_assert(kCount <= kMostTensors);
-    for (const Row& row : table) add(tensors.*row.range);
+  /// Those of the rows of their table.
+  template <class Tensors>
+  void add_table(const Tensors& tensors) noexcept {
+    static_assert(TensorTable<Tensors>::kCount <= kMostTensors);
+    for (const auto& row : tensor_table<Tensors>()) add(tensors.*row.range);
   }
   [[nodiscard]] ProgramCall call(const BufferRange& workspace) const noexcept {
     return {std::span(ranges).first(count), workspace, words, skipped};
@@ -139,6 +140,21 @@ class OperationOf : public TypedOperation<OwnDesc, OwnTensors> {
     } else {
       return std::make_unique<Own>(given);
     }
+  }
+};
+
+/// An operation whose program has the tensors of its table and no others.
+template <class Own, class OwnDesc, class OwnTensors>
+class OperationOfTable : public OperationOf<Own, OwnDesc, OwnTensors> {
+ public:
+  using OperationOf<Own, OwnDesc, OwnTensors>::OperationOf;
+
+  [[nodiscard]] Result<void> add_tensors(const OwnTensors& tensors, OperationCall& call) const override {
+    call.add_table(tensors);
+    return {};
+  }
+  [[nodiscard]] std::size_t tensor_index(BufferRange OwnTensors::*tensor) const override {
+    return detail::tensor_index(tensor);
   }
 };
 

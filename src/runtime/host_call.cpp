@@ -18,11 +18,6 @@ namespace {
 
 using namespace detail;
 
-std::int64_t bytes_of(const TensorRow& row, const AttentionDesc& desc) {
-  const TensorExtents e = tensor_extents(row, desc);
-  return tensor_bytes(row.storage(desc), e.batch, e.heads, e.rows, e.dims).value();  // validated
-}
-
 /// As AttentionPlan::range_bytes() has them.
 VkDeviceSize whole_words(std::size_t bytes) {
   return divide_up(bytes, std::size_t{4}) * 4;
@@ -35,8 +30,8 @@ Result<Buffer> upload(const Runtime& runtime, std::span<const std::byte> bytes) 
   return buffer;
 }
 
-Result<void> check_size(const TensorRow& row, std::size_t given, std::int64_t needed) {
-  if (std::cmp_greater_equal(given, needed)) return {};
+Result<void> check_size(const TensorRow& row, std::size_t given, std::uint64_t needed) {
+  if (given >= needed) return {};
   return Error{
       ErrorCode::kInvalidArgument, VK_SUCCESS,
       message("the array of ", row.name, " has ", given, " bytes but the problem's tensor has ", needed,
@@ -93,8 +88,7 @@ std::vector<HostPiece> pieces_of(std::vector<HostTensor> inputs, const Attention
 
 /// What the problem does not write of an output must come back as it was.
 bool keeps_some(const TensorRow& row, const AttentionDesc& desc) {
-  return desc.query_lengths != Lengths::kUniform ||
-         !byte_layout(row.storage(desc), tensor_extents(row, desc)).is_one_run();
+  return desc.query_lengths != Lengths::kUniform || !row.layout(desc).is_one_run();
 }
 
 /// The tensors of a call on the device.
@@ -119,7 +113,7 @@ Result<void> upload_all(const Runtime& runtime, const AttentionDesc& desc, const
   std::vector<HostTensor> inputs;
   for (const TensorRow& row : tensor_table()) {
     if (!row.is_used(desc)) continue;
-    const std::int64_t bytes = bytes_of(row, desc);
+    const std::uint64_t bytes = row.bytes(desc);
     const std::span<const std::byte> given = host_bytes(host, row);
     if (Result<void> s = check_size(row, given.size(), bytes); !s) return s;
     if (bytes == 0) continue;
@@ -164,10 +158,8 @@ Result<void> download_all(const Runtime& runtime, const AttentionDesc& desc, con
     const Buffer& buffer = buffers[row.range];
     if (member == nullptr || buffer.handle() == VK_NULL_HANDLE) continue;
     const std::span<std::byte> bytes = (host.**member).bytes();
-    if (Result<void> s = runtime.read(buffer, 0, bytes.first(static_cast<std::size_t>(bytes_of(row, desc))));
-        !s) {
+    if (Result<void> s = runtime.read(buffer, 0, bytes.first(static_cast<std::size_t>(row.bytes(desc)))); !s)
       return s;
-    }
   }
   return {};
 }

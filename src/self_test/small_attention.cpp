@@ -19,9 +19,7 @@ class AttentionTest final : public SmallTestOf<AttentionPlan> {
   }
   [[nodiscard]] Result<Bindings> make_bindings(std::span<const BufferRange> tensors,
                                                const BufferRange& workspace) const override {
-    AttentionTensors bound;
-    for (std::size_t i = 0; i < kTensorCount; ++i) bound.*tensor_table()[i].range = tensors[i];
-    return plan().make_bindings(bound, workspace);
+    return plan().make_bindings(tensors_at<AttentionTensors>(tensors.first<kTensorCount>()), workspace);
   }
   [[nodiscard]] std::string first_difference(TestBytes& tensors) const override {
     const HostTensors host =

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 
 #include "backward/backward_kernel.hpp"
 #include "backward/gradient_table.hpp"
@@ -70,8 +71,8 @@ class BackwardTest final : public SmallTestOf<BackwardPlan> {
     TestBytes bytes;
     for (const TensorRow& row : tensor_table()) bytes.push_back(std::move(forward[row.range]));
     add_forward_results(desc.attention, bytes);
-    for (const GradientRow& row : gradient_table()) {
-      const auto size = static_cast<std::int64_t>(gradient_bytes(row, desc));
+    for (const GradientRow& row : tensor_table<BackwardTensors>()) {
+      const auto size = static_cast<std::int64_t>(row.bytes(desc));
       const DataType type = row.storage(desc).type;
       bytes.push_back(row.use.written ? unwritten(size)
                                       : random_tensor(size / element_bytes(type), type, kGradOutputSeed));
@@ -81,19 +82,14 @@ class BackwardTest final : public SmallTestOf<BackwardPlan> {
 
   [[nodiscard]] Result<Bindings> make_bindings(std::span<const BufferRange> tensors,
                                                const BufferRange& workspace) const override {
-    BackwardTensors bound;
-    for (std::size_t i = 0; i < kTensorCount; ++i) bound.forward.*tensor_table()[i].range = tensors[i];
-    for (std::size_t i = 0; i < kGradientCount; ++i) {
-      bound.*gradient_table()[i].range = tensors[kTensorCount + i];
-    }
+    auto bound = tensors_at<BackwardTensors>(tensors.subspan<kTensorCount, kGradientCount>());
+    bound.forward = tensors_at<AttentionTensors>(tensors.first<kTensorCount>());
     return plan().make_bindings(bound, workspace);
   }
 
   [[nodiscard]] std::string first_difference(TestBytes& tensors) const override {
     const BackwardDesc& desc = plan().desc();
-    const auto place = [](BufferRange BackwardTensors::*range) {
-      return kTensorCount + gradient_index(range);
-    };
+    const auto place = [](BufferRange BackwardTensors::*range) { return kTensorCount + tensor_index(range); };
     reference::BackwardInputs inputs;
     inputs.forward = reference::Inputs{
         host_tensors([&](const TensorRow& row) -> auto& { return tensors[tensor_index(row.range)]; })};
@@ -103,7 +99,7 @@ class BackwardTest final : public SmallTestOf<BackwardPlan> {
     inputs.factor_type = plan().probability_type();
     inputs.least_largest_weight = least_largest_weight(plan().kernel_name());
     const reference::Gradients gradients = reference::compute_gradients(desc.attention, inputs);
-    for (const GradientRow& row : gradient_table()) {
+    for (const GradientRow& row : tensor_table<BackwardTensors>()) {
       if (!row.use.written || !row.is_used(desc)) continue;
       std::string wrong = first_difference_of(row, desc, gradients.of(row.range), tensors[place(row.range)]);
       if (!wrong.empty()) return wrong;
@@ -119,11 +115,11 @@ BackwardDesc small_backward(const BackwardDesc& desc) {
   small.attention = small_problem(desc.attention);
   small.has_grad_alibi_slopes = false;
   if (!any_gradient(small)) small.has_grad_query = true;
-  for (const GradientRow& row : gradient_table()) {
-    if (row.stored == nullptr || !(small.*row.stored)) continue;
-    TensorDesc& gradient = *(small.*row.stored);
-    gradient.strides.reset();
-    gradient.alignment_bytes = std::min(gradient.alignment_bytes, kSmallAlignment);
+  for (std::optional<TensorDesc>* const gradient :
+       {&small.grad_output, &small.grad_query, &small.grad_key, &small.grad_value, &small.grad_mask}) {
+    if (!*gradient) continue;
+    (*gradient)->strides.reset();
+    (*gradient)->alignment_bytes = std::min((*gradient)->alignment_bytes, kSmallAlignment);
   }
   return small.resolved();
 }

@@ -46,10 +46,8 @@ std::vector<std::byte> random_mask(const AttentionDesc& desc, std::uint64_t seed
 
 std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& desc, std::uint64_t seed) {
   const TensorDesc storage = row.storage(desc);
-  const TensorExtents e = tensor_extents(row, desc);
-  if (row.use.written) {
-    return unwritten(tensor_bytes(storage, e.batch, e.heads, e.rows, e.dims).value());
-  }
+  const TensorExtents e = row.extents(desc);
+  if (row.use.written) return unwritten(static_cast<std::int64_t>(row.bytes(desc)));
   switch (row.cut) {
     case TensorCut::kScores:
       return random_mask(desc, seed);

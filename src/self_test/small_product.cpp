@@ -59,13 +59,14 @@ class MatmulTest final : public SmallTestOf<MatmulPlan> {
     const MatmulDesc& desc = plan().desc();
     TestBytes bytes;
     std::uint64_t seed = 1;
-    for (const MatmulTensor& tensor : matmul_tensors(desc)) {
-      const auto size = static_cast<std::int64_t>(tensor_bytes(tensor));
-      const std::int64_t elements = size / block_bytes(tensor.type) * block_elements(tensor.type);
-      const bool is_input = !tensor.written || desc.accumulates;
+    for (const MatmulTensorRow& row : tensor_table<MatmulTensors>()) {
+      const auto size = static_cast<std::int64_t>(row.bytes(desc));
+      const DataType type = row.storage(desc).type;
+      const std::int64_t elements = size / block_bytes(type) * block_elements(type);
+      const bool is_input = !row.use.written || desc.accumulates;
       bytes.push_back(!is_input   ? unwritten(size)
                       : size == 0 ? std::vector<std::byte>()
-                                  : random_rows(1, elements, tensor.type, seed));
+                                  : random_rows(1, elements, type, seed));
       ++seed;
     }
     return bytes;
@@ -73,7 +74,8 @@ class MatmulTest final : public SmallTestOf<MatmulPlan> {
 
   [[nodiscard]] Result<Bindings> make_bindings(std::span<const BufferRange> tensors,
                                                const BufferRange& workspace) const override {
-    return plan().make_bindings({tensors[0], tensors[1], tensors[2], tensors[3]}, workspace);
+    return plan().make_bindings(
+        tensors_at<MatmulTensors>(tensors.first<TensorTable<MatmulTensors>::kCount>()), workspace);
   }
 
   [[nodiscard]] std::string first_difference(TestBytes& tensors) const override {

@@ -40,11 +40,7 @@ BufferRange range_of(const Buffer& buffer) {
 Bytes content_before(const OperatorProblem& problem, const TensorRow& row) {
   const AttentionDesc& desc = problem.desc;
   if (!row.is_used(desc)) return {};
-  if (row.use.written) {
-    const TensorExtents e = detail::tensor_extents(row, desc);
-    const auto bytes = tensor_bytes(row.storage(desc), e.batch, e.heads, e.rows, e.dims);
-    return Bytes(static_cast<std::size_t>(must(bytes)), kPoison);
-  }
+  if (row.use.written) return Bytes(static_cast<std::size_t>(row.bytes(desc)), kPoison);
   const bool is_cache =
       problem.append && (row.range == &AttentionTensors::key || row.range == &AttentionTensors::value);
   return is_cache ? problem.caches[row.range].before : problem.host[row.range];
@@ -71,7 +67,7 @@ CaseTensor operator_output(const OperatorProblem& problem, std::string_view role
   const ElementType type = element_type(row.storage(desc).type);
   CaseTensor tensor{std::string(role), type, {}, std::move(content)};
   if (!problem.append || !role.starts_with("present_")) return tensor;
-  const TensorExtents extents = cache_extents(*problem.append, row.dims(desc));
+  const TensorExtents extents = cache_extents(*problem.append, row.extents(desc).dims);
   const std::size_t row_bytes = static_cast<std::size_t>(extents.dims) * element_bytes(type);
   const std::size_t head_bytes = static_cast<std::size_t>(extents.rows) * row_bytes;
   const Bytes cache = std::exchange(tensor.bytes, {});
@@ -80,10 +76,6 @@ CaseTensor operator_output(const OperatorProblem& problem, std::string_view role
     tensor.bytes.insert(tensor.bytes.end(), head, head + static_cast<std::ptrdiff_t>(used));
   }
   return tensor;
-}
-
-const TensorRow& row_of(Range range) {
-  return detail::tensor_table()[detail::tensor_index(range)];
 }
 
 CaseTensor numbers(std::string role, const std::vector<double>& values) {
@@ -113,7 +105,7 @@ OperatorResults run_on_kernel(const Runtime& runtime, const OperatorProblem& pro
   for (const auto& [role, range] : kResults) {
     Bytes& bytes = content[range];
     if (!bytes.empty()) must(runtime.read(buffers[range], 0, bytes));
-    results.outputs.push_back(operator_output(problem, role, row_of(range), bytes));
+    results.outputs.push_back(operator_output(problem, role, detail::row_of(range), bytes));
   }
   return results;
 }
@@ -152,7 +144,7 @@ OperatorResults reference_results(const OperatorProblem& problem, const std::vec
   results.outputs = {numbers("Y", output), numbers("lse", lse), numbers("qk_matmul_output", weights)};
   for (const auto& [role, range] : kResults) {
     if (!role.starts_with("present_")) continue;
-    results.outputs.push_back(operator_output(problem, role, row_of(range), problem.host[range]));
+    results.outputs.push_back(operator_output(problem, role, detail::row_of(range), problem.host[range]));
   }
   return results;
 }

@@ -177,10 +177,11 @@ template <class Desc>
   return desc;
 }
 
-[[nodiscard]] inline AttentionTensors made_up_tensors(const AttentionDesc& desc) {
-  AttentionTensors tensors;
-  std::uintptr_t number = 0;
-  for (const detail::TensorRow& row : detail::tensor_table()) {
+/// The tensors that the descriptor uses, in buffers with numbers behind `number`.
+template <class Tensors = AttentionTensors, class Desc>
+[[nodiscard]] Tensors made_up_tensors(const Desc& desc, std::uintptr_t number = 0) {
+  Tensors tensors;
+  for (const auto& row : detail::tensor_table<Tensors>()) {
     if (row.is_used(desc)) tensors.*row.range = made_up_buffer(++number);
   }
   return tensors;

@@ -113,10 +113,9 @@ class GradientGolden : public GpuTest, public testing::WithParamInterface<Case> 
     buffers_.clear();
     BackwardTensors tensors;
     for (const NamedGradient& each : kGradients) {
-      const GradientRow& row = detail::gradient_table()[detail::gradient_index(each.range)];
+      const GradientRow& row = detail::row_of(each.range);
       if (!row.is_used(desc_)) continue;
-      results.emplace_back(
-          &each, Bytes(static_cast<std::size_t>(detail::gradient_bytes(row, desc_)), std::byte{0xff}));
+      results.emplace_back(&each, Bytes(static_cast<std::size_t>(row.bytes(desc_)), std::byte{0xff}));
       tensors.*each.range = place(results.back().second);
     }
     tensors.grad_output = place(GetParam().input("grad_Y")->bytes);
@@ -137,8 +136,7 @@ class GradientGolden : public GpuTest, public testing::WithParamInterface<Case> 
   void compare_bytes(const NamedGradient& gradient, const Bytes& bytes,
                      const reference::Gradient& tolerances) const {
     const CaseTensor& expected = *GetParam().output(gradient.role);
-    const DataType type =
-        detail::gradient_table()[detail::gradient_index(gradient.range)].storage(desc_).type;
+    const DataType type = detail::row_of(gradient.range).storage(desc_).type;
     const std::size_t size = element_bytes(type);
     ASSERT_EQ(bytes.size(), expected.elements() * size) << gradient.role;
     double worst = 0;

@@ -17,9 +17,9 @@ void expect_right_gradients(const BackwardRun& run, const std::string& plan) {
   static double largest_share = 0;
   const auto check = must(run.check());
   EXPECT_TRUE(check.passed()) << check.to_string() << "\n" << plan;
-  gradients += std::ranges::count_if(detail::gradient_table(), [&](const detail::GradientRow& row) {
-    return row.use.written && row.is_used(run.desc());
-  });
+  gradients += std::ranges::count_if(
+      detail::tensor_table<BackwardTensors>(),
+      [&](const detail::GradientRow& row) { return row.use.written && row.is_used(run.desc()); });
   elements += check.elements_checked;
   largest_share = std::max(largest_share, check.largest_share);
   char share[16];

@@ -240,7 +240,7 @@ TEST_P(BackwardTest, HiddenRowsReachNothing) {
     const AttentionDesc& full = run.desc().attention;
     SeenRows seen;
     ASSERT_TRUE(run.forward().visit_inputs([&](const auto& inputs) { seen = seen_rows(full, inputs); }).ok());
-    const detail::GradientRow& grad_output = detail::gradient_table()[0];
+    const detail::GradientRow& grad_output = detail::row_of(&BackwardTensors::grad_output);
     const harness::TensorShape grad_output_shape =
         harness::shape_of(grad_output.storage(run.desc()), grad_output.extents(run.desc()));
     for (const Bad bad : kEveryBad) {
@@ -381,7 +381,7 @@ TEST_F(BackwardPlans, WithoutBindings) {
   expect_right_gradients(run, bound.describe());
   const auto whole = must(run.bytes());
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    const harness::TensorBuffer& tensor = run.tensor(detail::gradient_table()[i + 1].range);
+    const harness::TensorBuffer& tensor = run.tensor(detail::tensor_table<BackwardTensors>()[i + 1].range);
     const auto first = static_cast<std::ptrdiff_t>(tensor.offset);
     const auto last = first + static_cast<std::ptrdiff_t>(tensor.bytes);
     if (tensor.bytes == 0) continue;

@@ -120,6 +120,7 @@ TEST(AppendDesc, WhatIsValid) {
       [](auto& d) { with_ring(d), d.position = kTwo30; },
       [](auto& d) { d.position = -1, d.has_positions = true; },
       [](auto& d) { d.total_new_length = -1; },                               // has no meaning here
+      [](auto& d) { d.cache.page_table_stride = -1; },                        // likewise
       [](auto& d) { packed(d), d.new_length = 99, d.total_new_length = 5; },  // there are 5 at most
       [](auto& d) {
         packed(d), with_key_strides({0, 576, 64, 1})(d);

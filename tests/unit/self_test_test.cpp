@@ -87,9 +87,7 @@ TEST(TimedProblem, IsValidWithTensorsOfItsSize) {
     const auto tensors = small_tensors(desc);
     for (const TensorRow& row : tensor_table()) {
       if (!row.is_used(desc)) continue;
-      const TensorExtents e = tensor_extents(row, desc);
-      const auto bytes =
-          static_cast<std::size_t>(tensor_bytes(row.storage(desc), e.batch, e.heads, e.rows, e.dims).value());
+      const auto bytes = static_cast<std::size_t>(row.bytes(desc));
       EXPECT_GE(tensors[row.range].size(), bytes) << problem << ", " << row.name;
       EXPECT_LE(tensors[row.range].size(), bytes + 3) << problem << ", " << row.name;
     }

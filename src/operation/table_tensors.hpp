@@ -1,0 +1,77 @@
+// What a program has of the rows of a table (attention/tensor_row.hpp): its tensors, the words that their
+// offsets go to, and bindings of whole tensors.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "attention/tensor_row.hpp"
+#include "common/message.hpp"
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+/// A row's tensor of a valid descriptor; without bytes where the descriptor has no use for it.
+template <class Desc, class Tensors>
+[[nodiscard]] ProgramTensor program_tensor(const TensorRowOf<Desc, Tensors>& row, const Desc& desc) {
+  ProgramTensor tensor;
+  if (!row.is_used(desc)) return tensor;
+  const TensorDesc storage = row.storage(desc);
+  tensor.name = message(row.name, " tensor");
+  tensor.bytes = row.bytes(desc);
+  tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
+  tensor.alignment_name = TensorTable<Tensors>::kAlignmentName;
+  tensor.written = row.use.written;
+  tensor.layout = row.layout(desc);
+  return tensor;
+}
+
+/// The tensor, which is bound whole and must fit a descriptor for that. `advice` as of check_tensor_bytes().
+template <class Desc, class Tensors>
+[[nodiscard]] Result<ProgramTensor> whole_tensor(const TensorRowOf<Desc, Tensors>& row, const Desc& desc,
+                                                 const Capabilities& capabilities,
+                                                 std::string_view advice = "") {
+  ProgramTensor tensor = program_tensor(row, desc);
+  if (Result<void> s = check_tensor_bytes(row.name, tensor.bytes, capabilities, advice); !s) return s.error();
+  return tensor;
+}
+
+/// The word that the offset of the row's binding is added to. Rows that share a binding share the word.
+template <class Row>
+void add_offset_word(const Row& row, ProgramDesc& program) {
+  auto& words = row.offset.in_push_constants ? program.layout().push_offsets : program.layout().parameter_offsets;
+  const auto is_there = [&](const OffsetWord& word) { return word.binding == row.binding; };
+  if (std::ranges::none_of(words, is_there)) words.push_back({row.binding, row.offset.byte});
+}
+
+/// Tensors and words of all rows. Each tensor is bound whole.
+template <class Tensors, class Desc>
+[[nodiscard]] Result<void> add_table_tensors(const Desc& desc, const Capabilities& capabilities,
+                                             std::string_view advice, ProgramDesc& program) {
+  for (const auto& row : tensor_table<Tensors>()) {
+    auto tensor = whole_tensor(row, desc, capabilities, advice);
+    if (!tensor) return tensor.error();
+    program.tensors.push_back(*std::move(tensor));
+    add_offset_word(row, program);
+  }
+  return {};
+}
+
+/// Binds all of a row's tensor, which is number `index` of the program's; what stands in stays where it has
+/// no bytes.
+template <class Desc, class Tensors>
+void bind_whole(const TensorRowOf<Desc, Tensors>& row, const Desc& desc, std::size_t index,
+                ProgramBinding& binding) {
+  const std::uint64_t bytes = row.bytes(desc);
+  if (bytes == 0) return;
+  binding.from = ProgramBinding::From::kTensor;
+  binding.index = static_cast<std::uint32_t>(index);
+  binding.bytes = bytes;
+  binding.unit_bytes = element_bytes(row.storage(desc).type);
+  binding.to_end = row.use.written;
+}
+
+}  // namespace vkattn::detail
