@@ -1,6 +1,7 @@
 // Plans of appends as objects: what is refused, bindings, push descriptors, recording.
 #include <vkattn/cache.hpp>
 
+#include "cache/append_tensors.hpp"
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
@@ -26,10 +27,9 @@ AppendDesc small_desc() {
 AppendTensors tensors_in(const Buffer& buffer) {
   AppendTensors tensors;
   VkDeviceSize first = 0;
-  for (auto range : {&AppendTensors::query, &AppendTensors::key, &AppendTensors::value,
-                     &AppendTensors::query_output, &AppendTensors::cache_key, &AppendTensors::cache_value,
-                     &AppendTensors::positions, &AppendTensors::kv_lengths}) {
-    tensors.*range = buffer.range(first);
+  for (const detail::AppendTensorRow& row : detail::tensor_table<AppendTensors>()) {
+    if (!row.is_used(small_desc())) continue;
+    tensors.*row.range = buffer.range(first);
     first += 4096;
   }
   return tensors;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "cache/append_tensors.hpp"
 #include "gpu/cache_image.hpp"
 #include "harness/data.hpp"
 #include "harness/quantise.hpp"
@@ -19,12 +20,12 @@ namespace {
 /// One of the tensors of new rows, with where it goes.
 struct Part {
   const char* name;
-  TensorDesc source, target;
-  std::int64_t heads, dims;
-  bool rotated, cached;
-  const std::vector<float>* scales;
   BufferRange AppendTensors::*source_range;
   BufferRange AppendTensors::*target_range;
+  bool rotated, cached;
+  const std::vector<float>* scales = nullptr;
+  TensorDesc source{}, target{};
+  std::int64_t heads = 0, dims = 0;
   Image from{}, to{};  ///< `to` is what is expected
 };
 
@@ -57,12 +58,9 @@ class AppendRun {
   void make_images() {
     const AppendDesc& desc = test_.desc;
     using Tensors = AppendTensors;
-    add_part({"key", desc.key, desc.cache_key, desc.kv_heads, desc.head_dim, true, true, &test_.key_scales,
-              &Tensors::key, &Tensors::cache_key});
-    add_part({"value", desc.value, desc.cache_value, desc.kv_heads, desc.value_dim, false, true,
-              &test_.value_scales, &Tensors::value, &Tensors::cache_value});
-    add_part({"query", desc.query, desc.query_output, desc.query_heads, desc.head_dim, true, false, nullptr,
-              &Tensors::query, &Tensors::query_output});
+    add_part({"key", &Tensors::key, &Tensors::cache_key, true, true, &test_.key_scales});
+    add_part({"value", &Tensors::value, &Tensors::cache_value, false, true, &test_.value_scales});
+    add_part({"query", &Tensors::query, &Tensors::query_output, true, false});
     const auto numbers = [&](const auto& values, BufferRange AppendTensors::*range) {
       Image image = make_image(static_cast<std::int64_t>(values.size() * 4), test_.shift * 4, 3);
       if (!values.empty()) {
@@ -83,18 +81,23 @@ class AppendRun {
   }
 
   void add_part(Part part) {
-    const TensorExtents source = new_row_extents(test_.desc, part.heads, part.dims);
-    const TensorExtents target = part.cached ? cache_extents(test_.desc, part.dims) : source;
-    part.from = tensor_image(part.source, source, 0x7fc0beefU);
-    fill(part, source, parts_.size());
+    const detail::AppendTensorRow& source = detail::row_of(part.source_range);
+    const TensorExtents extents = source.extents(test_.desc);
+    part.source = source.storage(test_.desc);
+    part.target = detail::row_of(part.target_range).storage(test_.desc);
+    part.heads = extents.heads;
+    part.dims = extents.dims;
+    part.from = tensor_image(part.source_range, 0x7fc0beefU);
+    fill(part, extents, parts_.size());
     const bool shares = test_.in_place && !part.cached;
-    if (!shares) part.to = tensor_image(part.target, target, 0xd5dbd1ddU);
+    if (!shares) part.to = tensor_image(part.target_range, 0xd5dbd1ddU);
     parts_.push_back(std::move(part));
   }
 
-  Image tensor_image(const TensorDesc& tensor, const TensorExtents& e, std::uint32_t filler) const {
-    const std::int64_t bytes = tensor_bytes(tensor, e.batch, e.heads, e.rows, e.dims).value();
-    return make_image(bytes, test_.shift * element_bytes(tensor.type), filler);
+  Image tensor_image(BufferRange AppendTensors::*tensor, std::uint32_t filler) const {
+    const detail::AppendTensorRow& row = detail::row_of(tensor);
+    return make_image(static_cast<std::int64_t>(row.bytes(test_.desc)),
+                      test_.shift * element_bytes(row.storage(test_.desc).type), filler);
   }
 
   void fill(Part& part, const TensorExtents& e, std::uint64_t stream) const {

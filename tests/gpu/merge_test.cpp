@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpu/support.hpp"
+#include "merge/merge_program.hpp"
 #include "support/cache_reference.hpp"
 #include "support/text.hpp"
 
@@ -131,15 +132,11 @@ TEST_F(MergeTest, IsTheFormula) {
     const Buffer buffer = filled_buffer(runtime(), before);
     MergeTensors tensors;
     VkDeviceSize at = 4;
-    const auto take = [&](BufferRange MergeTensors::*tensor) {
-      const VkDeviceSize bytes = plan.range_bytes(tensor, at);
-      if (bytes == 0) return;
-      tensors.*tensor = {buffer.handle(), at, bytes};
+    for (const auto& row : detail::tensor_table<MergeTensors>()) {
+      const VkDeviceSize bytes = plan.range_bytes(row.range, at);
+      if (bytes == 0) continue;
+      tensors.*row.range = {buffer.handle(), at, bytes};
       at += bytes + 20;
-    };
-    for (const auto tensor :
-         {&MergeTensors::parts, &MergeTensors::part_lse, &MergeTensors::output, &MergeTensors::lse}) {
-      take(tensor);
     }
     const auto outputs = stored(parts.outputs, desc.part_type);
     const auto lse = stored(parts.lse, DataType::kFloat32);
