@@ -1,5 +1,6 @@
-"""The type stubs beside the functions that they are of: names, order and defaults of parameters, fields and methods."""
+"""The type stubs beside what they are of: names, order and defaults of parameters as inspect.signature() tells them."""
 import ast
+import inspect
 import pathlib
 
 import pytest
@@ -20,57 +21,79 @@ def definitions(tree):
     return found
 
 
-def parameters(function):
-    """(name, kind, default) of each; the default None where there is none."""
+def written(function):
+    """(name, kind, default) of each parameter of a function's text; the default None where there is none."""
     given = function.args
+    assert given.vararg is given.kwarg is None, function.name
     positional = given.posonlyargs + given.args
     defaults = [None] * (len(positional) - len(given.defaults)) + given.defaults
     found = [(x.arg, "positional", d and ast.unparse(d)) for x, d in zip(positional, defaults)]
-    found += [(x.arg, "keyword", d and ast.unparse(d)) for x, d in zip(given.kwonlyargs, given.kw_defaults)]
-    return found, given.vararg, given.kwarg
+    return found + [(x.arg, "keyword", d and ast.unparse(d)) for x, d in zip(given.kwonlyargs, given.kw_defaults)]
 
 
 def fields(node):
-    """Of a NamedTuple: (name, default) of each."""
-    return [(x.target.id, x.value and ast.unparse(x.value)) for x in node.body if isinstance(x, ast.AnnAssign)]
+    """The same of a NamedTuple's text."""
+    return [(x.target.id, "positional", x.value and ast.unparse(x.value)) for x in node.body
+            if isinstance(x, ast.AnnAssign)]
 
 
-def of_package(*names):
-    return dict(pair for name in names for pair in definitions(ast.parse((PACKAGE / name).read_text(encoding="utf-8"))))
+def callable_with(function):
+    """The same of a function, method or class."""
+    kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional", inspect.Parameter.KEYWORD_ONLY: "keyword"}
+    return [(p.name, kinds.get(p.kind, p.kind), None if p.default is p.empty else repr(p.default))
+            for p in inspect.signature(function).parameters.values()]
+
+
+def of_package(name):
+    """What has that name."""
+    owner, _, method = name.partition(".")
+    public = getattr(vkattn, owner)
+    public = vars(public)[method] if method else public
+    return public.fget if isinstance(public, property) else public
 
 
 def stubs(name):
     return definitions(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("stub", ["__init__.pyi", "torch.pyi"])
-def test_stubs_are_as_what_they_are_of(stub):
+def require_same(name, node, expected):
     """An overload may leave a default out, for a caller who gives the argument."""
-    modules = ["torch.py"] if stub == "torch.pyi" else [path.name for path in PACKAGE.glob("_[a-z]*.py")]
-    sources, compared = of_package(*modules), 0
-    for name, node in stubs(stub):
+    stubbed = written(node)
+    assert [x[:2] for x in stubbed] == [x[:2] for x in expected], name
+    overloaded = any(ast.unparse(x) == "overload" for x in node.decorator_list)
+    for (parameter, _, in_stub), (_, _, in_source) in zip(stubbed, expected):
+        assert in_stub == in_source or (overloaded and in_stub is None), f"{name}({parameter})"
+
+
+def test_stubs_are_as_what_they_are_of():
+    compared = 0
+    for name, node in stubs("__init__.pyi"):
         if name.split(".")[0] in ("Device", "_DLPack"):  # the native module's, and the stub's own
             continue
-        source = sources.get(name)
-        assert source is not None, f"{stub} has {name}, which is in no module"
+        public = of_package(name)
         compared += 1
         if isinstance(node, ast.ClassDef):
             bases = [ast.unparse(base) for base in node.bases]
-            assert bases == [ast.unparse(base) for base in source.bases], name
-            if "NamedTuple" in bases:
-                assert fields(node) == fields(source), name
+            if bases == ["NamedTuple"]:
+                assert public.__bases__ == (tuple,) and fields(node) == callable_with(public), name
+            else:
+                assert (bases or ["object"]) == [base.__name__ for base in public.__bases__], name
             continue
-        (stubbed, *extra), (written, *written_extra) = parameters(node), parameters(source)
+        expected = callable_with(public)
         if name == "MultiHeadAttention.make_cache":  # its **keywords are those of a cache that are not the layer's
-            own, _, _ = parameters(sources["Cache.__init__"])
-            written += [x for x in own if x[1] == "keyword" and x[0] not in ("rotary", "device")]
-            written_extra = [None, None]
-        assert extra == written_extra == [None, None], name
-        assert [x[:2] for x in stubbed] == [x[:2] for x in written], name
-        overloaded = any(ast.unparse(x) == "overload" for x in node.decorator_list)
-        for (parameter, _, in_stub), (_, _, in_source) in zip(stubbed, written):
-            assert in_stub == in_source or (overloaded and in_stub is None), f"{name}({parameter})"
-    assert compared > (1 if stub == "torch.pyi" else 30)
+            assert expected.pop() == ("keywords", inspect.Parameter.VAR_KEYWORD, None)
+            expected += [x for x in callable_with(vkattn.Cache)
+                         if x[1] == "keyword" and x[0] not in ("rotary", "device")]
+        require_same(name, node, expected)
+    assert compared > 30
+
+
+def test_stubs_of_torch():
+    """Beside the text, as PyTorch may be missing."""
+    functions, stubbed = dict(stubs("torch.py")), stubs("torch.pyi")
+    assert len(stubbed) > 1
+    for name, node in stubbed:
+        require_same(name, node, written(functions[name]))
 
 
 def test_stubs_have_every_public_name():
