@@ -40,9 +40,9 @@ class Fact(NamedTuple):
 # The aims are 12 (softcap), 20 (sinks), 24 (matrix2), 8 (merge), 8 (kv_splits) and 3 (a field of the C interface).
 FACTS = (
     # A score modifier without a tensor.
-    Fact("softcap", 30, r"soft_?cap(?:s|ped|ping)?"),
+    Fact("softcap", 23, r"soft_?cap(?:s|ped|ping)?"),
     # A score modifier with a tensor, which has a gradient.
-    Fact("sinks", 45, r"d?sinks?"),
+    Fact("sinks", 35, r"d?sinks?"),
     # A kernel. Nothing else needs its extension, VK_NV_cooperative_matrix2, so who names that knows the kernel.
     Fact("matrix2", 31, r"matrix_?2"),
     # An operation with a plan of its own.

@@ -2,6 +2,11 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "device_arrays.hpp"
@@ -14,15 +19,8 @@ namespace py = pybind11;
 namespace vkattn::python {
 namespace {
 
-/// Which gradients are wanted.
-struct Wanted {
-  bool query = false;
-  bool key = false;
-  bool value = false;
-  bool mask = false;
-  bool alibi = false;
-  bool sinks = false;
-};
+/// The names of the gradients that are wanted.
+using Wanted = std::set<std::string, std::less<>>;
 
 /// What the forward pass has written, and the gradient of its output.
 struct Past {
@@ -54,17 +52,17 @@ BackwardDesc backward_desc(const Problem& problem, const Past& past, const Wante
   AttentionDesc& attention = desc.attention = problem.desc();
   attention.has_lse = true;
   attention.weights = WeightsStage::kNone;
-  desc.has_grad_query = wanted.query;
-  desc.has_grad_key = wanted.key;
-  desc.has_grad_value = wanted.value;
-  desc.has_grad_mask = wanted.mask;
-  desc.has_grad_alibi_slopes = wanted.alibi;
-  desc.has_grad_sinks = wanted.sinks;
+  desc.has_grad_query = wanted.contains("query");
+  desc.has_grad_key = wanted.contains("key");
+  desc.has_grad_value = wanted.contains("value");
+  desc.has_grad_mask = wanted.contains("mask");
+  for (const ScoreTensor& tensor : score_tensors())
+    if (tensor.has_gradient) desc.*tensor.has_gradient = wanted.contains(tensor.name);
   desc.grad_output = TensorDesc{past.grad_output_type, past.grad_output.strides()};
   desc.grad_query = TensorDesc{attention.query.type, dense_strides(problem.query_extents())};
   desc.grad_key = TensorDesc{attention.key.type, dense_strides(problem.key_extents())};
   desc.grad_value = TensorDesc{attention.value.type, dense_strides(problem.value_extents())};
-  if (wanted.mask) {
+  if (desc.has_grad_mask) {
     const DataType type = attention.mask.type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32;
     desc.grad_mask = TensorDesc{type, dense_strides(problem.mask_extents(), problem.mask_repeats())};
   }
@@ -73,6 +71,7 @@ BackwardDesc backward_desc(const Problem& problem, const Past& past, const Wante
 
 /// A gradient on its way from the device.
 struct Gradient {
+  std::string name;
   BufferRange BackwardTensors::*tensor;
   py::array array;
   std::span<std::byte> bytes;
@@ -80,22 +79,25 @@ struct Gradient {
 
 std::vector<Gradient> new_gradients(const Problem& problem, const BackwardDesc& desc) {
   std::vector<Gradient> gradients;
-  const auto add = [&](bool wanted, BufferRange BackwardTensors::*tensor, DataType type,
-                       const std::vector<std::int64_t>& shape) {
+  const auto add = [&](std::string_view name, bool wanted, BufferRange BackwardTensors::*tensor,
+                       DataType type, const std::vector<std::int64_t>& shape) {
     if (!wanted) return;
     py::array array = new_array(type, shape);
     const std::span<std::byte> bytes = writable_bytes_of(array);
-    gradients.push_back({tensor, std::move(array), bytes});
+    gradients.push_back({std::string(name), tensor, std::move(array), bytes});
   };
   const auto shape_of = [](const Extents& e) { return std::vector<std::int64_t>(e.begin(), e.end()); };
   const std::vector<std::int64_t> heads = {desc.attention.query_heads};
   using T = BackwardTensors;
-  add(desc.has_grad_query, &T::grad_query, desc.grad_query->type, shape_of(problem.query_extents()));
-  add(desc.has_grad_key, &T::grad_key, desc.grad_key->type, shape_of(problem.key_extents()));
-  add(desc.has_grad_value, &T::grad_value, desc.grad_value->type, shape_of(problem.value_extents()));
-  if (desc.grad_mask) add(true, &T::grad_mask, desc.grad_mask->type, shape_of(problem.mask_extents()));
-  add(desc.has_grad_alibi_slopes, &T::grad_alibi_slopes, DataType::kFloat32, heads);
-  add(desc.has_grad_sinks, &T::grad_sinks, DataType::kFloat32, heads);
+  add("query", desc.has_grad_query, &T::grad_query, desc.grad_query->type, shape_of(problem.query_extents()));
+  add("key", desc.has_grad_key, &T::grad_key, desc.grad_key->type, shape_of(problem.key_extents()));
+  add("value", desc.has_grad_value, &T::grad_value, desc.grad_value->type, shape_of(problem.value_extents()));
+  if (desc.grad_mask)
+    add("mask", true, &T::grad_mask, desc.grad_mask->type, shape_of(problem.mask_extents()));
+  for (const ScoreTensor& tensor : score_tensors()) {
+    if (tensor.has_gradient)
+      add(tensor.name, desc.*tensor.has_gradient, tensor.gradient, DataType::kFloat32, heads);
+  }
   return gradients;
 }
 
@@ -110,11 +112,11 @@ class DeviceRun {
     forward.dropout_seed = host.dropout_seed;
     for (const auto& [tensor, bytes] :
          {std::pair(&T::query, host.query.bytes()), std::pair(&T::key, host.key.bytes()),
-          std::pair(&T::value, host.value.bytes()), std::pair(&T::output, output), std::pair(&T::lse, lse),
-          std::pair(&T::mask, host.mask.bytes()), std::pair(&T::kv_lengths, host.kv_lengths.bytes()),
-          std::pair(&T::alibi_slopes, host.alibi_slopes.bytes()), std::pair(&T::sinks, host.sinks.bytes())}) {
+          std::pair(&T::value, host.value.bytes()), std::pair(&T::output, output), std::pair(&T::lse, lse)}) {
       forward.*tensor = keep(upload(runtime, bytes));
     }
+    for (const ScoreTensor& tensor : score_tensors())
+      forward.*tensor.range = keep(upload(runtime, (host.*tensor.host).bytes()));
     tensors_.grad_output = keep(upload(runtime, grad_output));
   }
 
@@ -162,30 +164,14 @@ py::dict backward(Session& session, const Problem& problem, const std::string& k
     for (const Gradient& gradient : gradients)  // sums over nothing
       std::fill(gradient.bytes.begin(), gradient.bytes.end(), std::byte{0});
   }
-  using T = BackwardTensors;
   py::dict all;
-  for (const auto& [name, tensor] :
-       {std::pair("query", &T::grad_query), std::pair("key", &T::grad_key),
-        std::pair("value", &T::grad_value), std::pair("mask", &T::grad_mask),
-        std::pair("alibi", &T::grad_alibi_slopes), std::pair("sinks", &T::grad_sinks)}) {
-    for (const Gradient& gradient : gradients) {
-      if (gradient.tensor == tensor) all[name] = gradient.array;
-    }
-  }
+  for (const Gradient& gradient : gradients) all[py::str(gradient.name)] = gradient.array;
   return all;
 }
 
 }  // namespace
 
 void register_backward(py::module_& module) {
-  py::class_<Wanted>(module, "Wanted")
-      .def(py::init<>())
-      .def_readwrite("query", &Wanted::query)
-      .def_readwrite("key", &Wanted::key)
-      .def_readwrite("value", &Wanted::value)
-      .def_readwrite("mask", &Wanted::mask)
-      .def_readwrite("alibi", &Wanted::alibi)
-      .def_readwrite("sinks", &Wanted::sinks);
   module.def("backward", &backward, py::arg("session"), py::arg("problem"), py::arg("kernel"),
              py::arg("seed"), py::arg("output"), py::arg("lse"), py::arg("grad_output"), py::arg("wanted"));
 }

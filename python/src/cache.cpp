@@ -251,8 +251,8 @@ void register_cache(py::module_& module) {
       .def("append", &Cache::append)
       .def("attention",
            [](Cache& cache, const py::array& query, std::int64_t kv_length, const OptionalArray& counts,
-              const py::array& positions, const ScoreArrays& arrays, const Options& options) {
-             return cache.attention({query, kv_length, counts, positions}, arrays, options);
+              const py::array& positions, const ScoreOptions& options) {
+             return cache.attention({query, kv_length, counts, positions}, options);
            });
 }
 

@@ -65,8 +65,7 @@ class Cache {
   void append(const pybind11::array& key, const pybind11::array& value,
               const std::optional<pybind11::array>& counts);
   /// (output, lse or None, weights or None) of queries over the keys that the cache holds.
-  [[nodiscard]] pybind11::tuple attention(const CacheQueries& queries, const ScoreArrays& arrays,
-                                          const Options& options);
+  [[nodiscard]] pybind11::tuple attention(const CacheQueries& queries, const ScoreOptions& options);
 
   /// For calls of a layer that appends and attends by itself.
   /// @{

@@ -77,12 +77,12 @@ BufferRange Cache::prepare_queries(const Runtime& runtime, const AttentionDesc& 
   return range;
 }
 
-py::tuple Cache::attention(const CacheQueries& queries, const ScoreArrays& arrays, const Options& options) {
+py::tuple Cache::attention(const CacheQueries& queries, const ScoreOptions& options) {
   const bool is_turned = options_.rotary.style != RotaryStyle::kNone;
   // Rotated in place, so without elements that lie on each other.
   const InputArray query(is_turned ? without_gaps(queries.query) : queries.query, "query");
   AttentionDesc desc = attention_desc(queries, query);
-  const ScoreInputs inputs(arrays, options, desc);
+  const ScoreInputs inputs(options, desc);
   take(validate(desc));
   const CacheResults results(desc);
   std::span<const std::byte> counts;

@@ -43,11 +43,9 @@ void RunMemory::read_results() const {
 void upload_score_inputs(const ScoreInputs& inputs, RunMemory& memory, AttentionTensors& tensors) {
   HostTensors host;
   inputs.add_to(host);
-  using T = AttentionTensors;
-  for (const auto& [tensor, given] :
-       {std::pair(&T::mask, &host.mask), std::pair(&T::kv_lengths, &host.kv_lengths),
-        std::pair(&T::alibi_slopes, &host.alibi_slopes), std::pair(&T::sinks, &host.sinks)}) {
-    if (!given->bytes().empty()) tensors.*tensor = memory.upload(given->bytes());
+  for (const ScoreTensor& tensor : score_tensors()) {
+    const std::span bytes = (host.*tensor.host).bytes();
+    if (!bytes.empty()) tensors.*tensor.range = memory.upload(bytes);
   }
 }
 

@@ -48,7 +48,7 @@ class RunMemory {
   std::vector<Result> results_;
 };
 
-/// Uploads the lists and the mask of a call for the members of AttentionTensors of their names.
+/// Uploads score_tensors() of a call.
 void upload_score_inputs(const ScoreInputs& inputs, RunMemory& memory, AttentionTensors& tensors);
 
 /// Bytes on a device, for as long as somebody holds them; shape and type are Python's to know.

@@ -204,17 +204,17 @@ void register_layer(py::module_& module) {
       .def("save", &Layer::save)
       .def("forward",
            [](const Layer& layer, const py::array& query, const LayerArrays::OptionalArray& key,
-              const LayerArrays::OptionalArray& value, const ScoreArrays& scores,
-              const LayerArrays::OptionalArray& counts, const LayerOptions& options) {
-             return layer.forward({query, key, value, scores, counts}, options);
+              const LayerArrays::OptionalArray& value, const LayerArrays::OptionalArray& counts,
+              const LayerOptions& options) {
+             return layer.forward({query, key, value, counts}, options);
            })
       .def("backward", &Layer::backward);
   py::class_<LayerOptions>(module, "LayerOptions")
-      .def(py::init([](const Options& attention, bool has_averaged_weights, bool saves, std::uint64_t seed,
+      .def(py::init([](const ScoreOptions& scores, bool has_averaged_weights, bool saves, std::uint64_t seed,
                        std::shared_ptr<Cache> cache, std::int64_t kv_length) {
-             return LayerOptions{attention, has_averaged_weights, saves, seed, std::move(cache), kv_length};
+             return LayerOptions{scores, has_averaged_weights, saves, seed, std::move(cache), kv_length};
            }),
-           py::arg("attention"), py::arg("has_averaged_weights"), py::arg("saves"), py::arg("seed"),
+           py::arg("scores"), py::arg("has_averaged_weights"), py::arg("saves"), py::arg("seed"),
            py::arg("cache").none(true), py::arg("kv_length"));
 }
 

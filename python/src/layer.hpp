@@ -26,13 +26,12 @@ struct LayerArrays {
   pybind11::array query;  ///< (batch, query_length, d_model)
   OptionalArray key;      ///< not given: LayerInputs::kSelf
   OptionalArray value;    ///< not given, but key: LayerInputs::kCross
-  ScoreArrays scores;
-  OptionalArray counts;  ///< int32, the new rows of each batch entry, where there is a cache
+  OptionalArray counts;   ///< int32, the new rows of each batch entry, where there is a cache
 };
 
 /// And how.
 struct LayerOptions {
-  Options attention;
+  ScoreOptions scores;
   bool has_averaged_weights = false;
   bool saves = false;
   std::uint64_t seed = 0;

@@ -145,7 +145,7 @@ MultiHeadAttentionDesc Layer::call_desc(const LayerArrays& arrays, const LayerOp
 py::tuple Layer::forward(const LayerArrays& arrays, const LayerOptions& options) const {
   if (options.cache) session_->require_own(options.cache->session(), "the cache", "the layer");
   MultiHeadAttentionDesc desc = call_desc(arrays, options);
-  const ScoreInputs scores(arrays.scores, options.attention, desc.attention);
+  const ScoreInputs scores(options.scores, desc.attention);
   take(validate(desc));
   desc = desc.resolved();
   const Rows query(arrays.query, "query", desc.type, query_shape(desc));

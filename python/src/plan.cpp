@@ -1,9 +1,12 @@
 // Plans for arrays that stay on the device.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "device_arrays.hpp"
 #include "module.hpp"
@@ -15,14 +18,20 @@ namespace py = pybind11;
 namespace vkattn::python {
 namespace {
 
-using ArrayPointer = std::shared_ptr<DeviceArray>;
+/// The arrays of a plan's execution, by Python's names of the tensors; null where there is none.
+using PlanArrays = std::map<std::string, std::shared_ptr<DeviceArray>>;
 
-/// The arrays of a plan's execution, in the order in which Python gives them; null where there is none.
-constexpr BufferRange AttentionTensors::*kPlanTensors[] = {
-    &AttentionTensors::query,  &AttentionTensors::key,        &AttentionTensors::value,
-    &AttentionTensors::mask,   &AttentionTensors::kv_lengths, &AttentionTensors::alibi_slopes,
-    &AttentionTensors::sinks,  &AttentionTensors::output,     &AttentionTensors::lse,
-    &AttentionTensors::weights};
+BufferRange AttentionTensors::*tensor_of(std::string_view name) {
+  using T = AttentionTensors;
+  for (const auto& [own, tensor] :
+       {std::pair("query", &T::query), std::pair("key", &T::key), std::pair("value", &T::value),
+        std::pair("output", &T::output), std::pair("lse", &T::lse), std::pair("weights", &T::weights)}) {
+    if (name == own) return tensor;
+  }
+  const auto found = std::ranges::find(score_tensors(), name, &ScoreTensor::name);
+  if (found == score_tensors().end()) fail("a plan has no tensor that is called " + std::string(name));
+  return found->range;
+}
 
 /// A compiled problem with its workspace and bindings.
 class Plan {
@@ -37,9 +46,8 @@ class Plan {
   }
 
   /// Reads and writes the arrays, and waits. Those of the last run are kept, as bindings name them.
-  void run(const std::vector<ArrayPointer>& arrays, std::uint64_t seed) {
-    if (arrays.size() != std::size(kPlanTensors)) fail("a plan takes 10 arrays");
-    for (const ArrayPointer& array : arrays) {
+  void run(const PlanArrays& arrays, std::uint64_t seed) {
+    for (const auto& [name, array] : arrays) {
       if (array) session_->require_own(array->session(), "an array", "the plan");
     }
     session_->use([&](const Runtime& runtime) {
@@ -54,11 +62,11 @@ class Plan {
   [[nodiscard]] std::string device_name() const { return session_->device_name(); }
 
  private:
-  void bind(const std::vector<ArrayPointer>& arrays, std::uint64_t seed) {
+  void bind(const PlanArrays& arrays, std::uint64_t seed) {
     AttentionTensors tensors;
     tensors.dropout_seed = seed;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      if (arrays[i]) tensors.*kPlanTensors[i] = arrays[i]->range();
+    for (const auto& [name, array] : arrays) {
+      if (array) tensors.*tensor_of(name) = array->range();
     }
     if (bindings_) {
       take(plan_->rewrite(*bindings_, tensors, workspace_.range()));
@@ -72,7 +80,7 @@ class Plan {
   std::shared_ptr<Session> session_;  // outlives the rest
   std::optional<AttentionPlan> plan_;
   Buffer workspace_;
-  std::vector<ArrayPointer> bound_;
+  PlanArrays bound_;
   std::uint64_t seed_ = 0;
   std::optional<Bindings> bindings_;
 };

@@ -20,13 +20,13 @@ void require_equal(const char* what, const char* a_name, std::int64_t a, const c
 }  // namespace
 
 Problem::Problem(const py::array& query, const py::array& key, const py::array& value,
-                 const ScoreArrays& arrays, const Options& options)
+                 const ScoreOptions& options)
     : query_(query, "query"), key_(key, "key"), value_(value, "value") {
   desc_.query.type = desc_.output.type = element_type(query, "query");
   desc_.key.type = element_type(key, "key");
   desc_.value.type = element_type(value, "value");
   set_sizes();
-  inputs_ = ScoreInputs(arrays, options, desc_);
+  inputs_ = ScoreInputs(options, desc_);
   take(validate(desc_));
 }
 
@@ -84,9 +84,8 @@ std::vector<std::int64_t> Problem::weights_shape() const {
 
 void register_problem(py::module_& module) {
   py::class_<Problem>(module, "Problem")
-      .def(py::init<const py::array&, const py::array&, const py::array&, const ScoreArrays&,
-                    const Options&>(),
-           py::arg("query"), py::arg("key"), py::arg("value"), py::arg("arrays"), py::arg("options"));
+      .def(py::init<const py::array&, const py::array&, const py::array&, const ScoreOptions&>(),
+           py::arg("query"), py::arg("key"), py::arg("value"), py::arg("options"));
 }
 
 }  // namespace vkattn::python

@@ -19,7 +19,7 @@ namespace vkattn::python {
 class Problem {
  public:
   Problem(const pybind11::array& query, const pybind11::array& key, const pybind11::array& value,
-          const ScoreArrays& arrays, const Options& options);
+          const ScoreOptions& options);
 
   /// With the strides of the arrays, and outputs without gaps.
   [[nodiscard]] const AttentionDesc& desc() const { return desc_; }

@@ -3,7 +3,9 @@
 
 #include <pybind11/stl.h>
 
-#include <string_view>
+#include <algorithm>
+#include <array>
+#include <utility>
 
 #include "errors.hpp"
 
@@ -42,14 +44,57 @@ MaskType mask_type(const py::array& mask) {
   return type.kind() == 'f' ? MaskType::kFloat32 : MaskType::kBytes;
 }
 
-/// What they say of a descriptor.
-void set_options(AttentionDesc& desc, const Options& options) {
+void set_window(AttentionDesc& desc, const py::object& given) {
+  using Side = std::optional<std::int64_t>;
+  const auto [left, right] = given.cast<std::pair<Side, Side>>();
+  desc.window = {left.value_or(kUnlimited), right.value_or(kUnlimited)};
+}
+
+void set_softcap(AttentionDesc& desc, const py::object& given) {
+  desc.softcap = static_cast<float>(given.cast<double>());
+}
+
+/// Given are True, False or an array of slopes.
+void set_alibi(AttentionDesc& desc, const py::object& given) {
+  if (py::isinstance<py::array>(given)) {
+    desc.alibi = Alibi::kGiven;
+  } else if (given.cast<bool>()) {
+    desc.alibi = Alibi::kStandard;
+  }
+}
+
+void set_sinks(AttentionDesc& desc, const py::object&) {
+  desc.has_sinks = true;
+}
+
+/// A keyword that changes scores, as in MODIFIERS of Python: what it says of a descriptor. One that may be an
+/// array has a row of kScoreTensors too.
+struct Modifier {
+  const char* name;
+  void (*set)(AttentionDesc& desc, const py::object& given);
+};
+
+constexpr std::array kModifiers = {
+    Modifier{"window", &set_window},
+    Modifier{"softcap", &set_softcap},
+    Modifier{"alibi", &set_alibi},
+    Modifier{"sinks", &set_sinks},
+};
+
+constexpr std::array kScoreTensors = {
+    ScoreTensor{"mask", &AttentionTensors::mask, &HostTensors::mask},
+    ScoreTensor{"kv_lengths", &AttentionTensors::kv_lengths, &HostTensors::kv_lengths},
+    ScoreTensor{"alibi", &AttentionTensors::alibi_slopes, &HostTensors::alibi_slopes,
+                &BackwardTensors::grad_alibi_slopes, &BackwardDesc::has_grad_alibi_slopes},
+    ScoreTensor{"sinks", &AttentionTensors::sinks, &HostTensors::sinks, &BackwardTensors::grad_sinks,
+                &BackwardDesc::has_grad_sinks},
+};
+
+/// Sets what the keywords that are no arrays and no modifiers say.
+void set_options(AttentionDesc& desc, const ScoreOptions& options) {
   desc.causal = options.is_causal;
   set_align(desc, options.align);
   if (options.scale) desc.scale = static_cast<float>(*options.scale);
-  desc.window = {options.window.first.value_or(kUnlimited), options.window.second.value_or(kUnlimited)};
-  desc.softcap = static_cast<float>(options.softcap);
-  if (options.standard_alibi) desc.alibi = Alibi::kStandard;
   desc.dropout = static_cast<float>(options.dropout);
   desc.has_lse = options.has_lse;
   desc.weights = stage_of(options.weights);
@@ -57,23 +102,29 @@ void set_options(AttentionDesc& desc, const Options& options) {
 
 }  // namespace
 
-ScoreInputs::ScoreInputs(const ScoreArrays& arrays, const Options& options, AttentionDesc& desc) {
+std::span<const ScoreTensor> score_tensors() {
+  return kScoreTensors;
+}
+
+ScoreInputs::ScoreInputs(const ScoreOptions& options, AttentionDesc& desc) {
   set_options(desc, options);
-  if (arrays.mask) {
-    desc.mask = set_mask(*arrays.mask, {desc.batch, desc.query_heads, desc.query_length, desc.kv_length});
+  if (options.mask) {
+    desc.mask = set_mask(*options.mask, {desc.batch, desc.query_heads, desc.query_length, desc.kv_length});
   }
-  if (arrays.kv_lengths) {
-    kv_lengths_ = {*arrays.kv_lengths, desc.batch, "kv_lengths", "each batch entry"};
+  if (options.kv_lengths) {
+    lists_["kv_lengths"] = {*options.kv_lengths, desc.batch, "kv_lengths", "each batch entry"};
     desc.kv_lengths = Lengths::kPerEntry;
   }
-  if (arrays.alibi_slopes) {
-    alibi_slopes_ = {*arrays.alibi_slopes, desc.query_heads, "alibi", "each query head"};
-    desc.alibi = Alibi::kGiven;
-  }
-  if (arrays.sinks) {
-    sinks_ = {*arrays.sinks, desc.query_heads, "sinks", "each query head"};
-    desc.has_sinks = true;
-  }
+  for (const auto& [name, given] : options.modifiers)
+    set_modifier(name.cast<std::string>(), py::reinterpret_borrow<py::object>(given), desc);
+}
+
+void ScoreInputs::set_modifier(const std::string& name, const py::object& given, AttentionDesc& desc) {
+  const auto row = std::ranges::find(kModifiers, name, &Modifier::name);
+  if (row == kModifiers.end()) fail("the native module has no modifier of scores that is called " + name);
+  row->set(desc, given);
+  if (py::isinstance<py::array>(given))
+    lists_[row->name] = {given.cast<py::array>(), desc.query_heads, row->name, "each query head"};
 }
 
 MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores) {
@@ -94,30 +145,30 @@ MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores) {
 
 void ScoreInputs::add_to(HostTensors& tensors) const {
   tensors.mask = mask_.bytes();
-  tensors.kv_lengths = kv_lengths_.bytes();
-  tensors.alibi_slopes = alibi_slopes_.bytes();
-  tensors.sinks = sinks_.bytes();
+  for (const ScoreTensor& tensor : score_tensors()) {
+    const auto list = lists_.find(tensor.name);
+    if (list != lists_.end()) tensors.*tensor.host = list->second.bytes();
+  }
 }
 
 void register_score_inputs(py::module_& module) {
-  py::class_<Options>(module, "Options")
-      .def(py::init(
-               [](bool is_causal, std::variant<std::int64_t, std::string> align, std::optional<double> scale,
-                  std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> window, double softcap,
-                  bool standard_alibi, double dropout, bool has_lse, std::string weights) {
-                 return Options{is_causal,      std::move(align), scale,   std::move(window), softcap,
-                                standard_alibi, dropout,          has_lse, std::move(weights)};
-               }),
-           py::arg("is_causal"), py::arg("align"), py::arg("scale"), py::arg("window"), py::arg("softcap"),
-           py::arg("standard_alibi"), py::arg("dropout"), py::arg("has_lse"), py::arg("weights"));
-  py::class_<ScoreArrays>(module, "ScoreArrays")
-      .def(py::init([](const ScoreArrays::OptionalArray& mask, const ScoreArrays::OptionalArray& kv_lengths,
-                       const ScoreArrays::OptionalArray& alibi_slopes,
-                       const ScoreArrays::OptionalArray& sinks) {
-             return ScoreArrays{mask, kv_lengths, alibi_slopes, sinks};
+  using OptionalArray = ScoreOptions::OptionalArray;
+  py::class_<ScoreOptions>(module, "ScoreOptions")
+      .def(py::init([](bool is_causal, std::variant<std::int64_t, std::string> align,
+                       std::optional<double> scale, double dropout, bool has_lse, std::string weights,
+                       OptionalArray mask, OptionalArray kv_lengths, py::dict modifiers) {
+             return ScoreOptions{is_causal,
+                                 std::move(align),
+                                 scale,
+                                 dropout,
+                                 has_lse,
+                                 std::move(weights),
+                                 std::move(mask),
+                                 std::move(kv_lengths),
+                                 std::move(modifiers)};
            }),
-           py::arg("mask").none(true) = py::none(), py::arg("kv_lengths").none(true) = py::none(),
-           py::arg("alibi_slopes").none(true) = py::none(), py::arg("sinks").none(true) = py::none());
+           py::arg("is_causal"), py::arg("align"), py::arg("scale"), py::arg("dropout"), py::arg("has_lse"),
+           py::arg("weights"), py::arg("mask"), py::arg("kv_lengths"), py::arg("modifiers"));
 }
 
 }  // namespace vkattn::python

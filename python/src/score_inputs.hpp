@@ -2,50 +2,56 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/backward.hpp>
 #include <vkattn/host_tensors.hpp>
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <variant>
 
 #include "arrays.hpp"
 
 namespace vkattn::python {
 
-/// The keyword arguments that are no arrays.
-struct Options {
+/// The keyword arguments that decide scores and what is returned of them.
+struct ScoreOptions {
+  using OptionalArray = std::optional<pybind11::array>;
   bool is_causal = false;
   std::variant<std::int64_t, std::string> align = "top-left";
   std::optional<double> scale;
-  std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> window;
-  double softcap = 0;
-  bool standard_alibi = false;
   double dropout = 0;
   bool has_lse = false;
-  std::string weights;  ///< a stage's name; empty: none
+  std::string weights;       ///< a stage's name; empty: none
+  OptionalArray mask;        ///< with a 1 for each dimension of the scores that it broadcasts
+  OptionalArray kv_lengths;  ///< int32, one for each batch entry
+  pybind11::dict modifiers;  ///< by their names, those of Python's MODIFIERS that are given
 };
 
-/// Those that are: a mask with a 1 for each dimension of the scores that it broadcasts, one number for each
-/// batch entry, and one for each query head.
-struct ScoreArrays {
-  using OptionalArray = std::optional<pybind11::array>;
-  OptionalArray mask;
-  OptionalArray kv_lengths;
-  OptionalArray alibi_slopes;
-  OptionalArray sinks;
+/// A tensor that changes scores, by the name of its keyword.
+struct ScoreTensor {
+  std::string_view name;
+  BufferRange AttentionTensors::*range;
+  HostInput HostTensors::*host;
+  // Of a number for each query head; null: there is no gradient, or the mask's, which is larger.
+  BufferRange BackwardTensors::*gradient = nullptr;
+  bool BackwardDesc::*has_gradient = nullptr;
 };
 
-/// Options and arrays of a call. Made with the interpreter's lock, which reading it does not need.
+[[nodiscard]] std::span<const ScoreTensor> score_tensors();
+
+/// Options of a call with its arrays. Made with the interpreter's lock, which reading it does not need.
 class ScoreInputs {
  public:
   ScoreInputs() = default;
-  /// Sets what they say of a descriptor whose sizes are known.
-  ScoreInputs(const ScoreArrays& arrays, const Options& options, AttentionDesc& desc);
+  /// Sets what the options say of a descriptor whose sizes are known.
+  ScoreInputs(const ScoreOptions& options, AttentionDesc& desc);
 
-  /// Sets the arrays' members.
+  /// Sets the members of score_tensors().
   void add_to(HostTensors& tensors) const;
 
   [[nodiscard]] const Extents& mask_extents() const { return mask_.extents(); }
@@ -54,12 +60,11 @@ class ScoreInputs {
 
  private:
   [[nodiscard]] MaskDesc set_mask(const pybind11::array& mask, const Extents& scores);
+  void set_modifier(const std::string& name, const pybind11::object& given, AttentionDesc& desc);
 
   InputArray mask_;
   std::array<bool, 4> mask_repeats_{};
-  InputList kv_lengths_;
-  InputList alibi_slopes_;
-  InputList sinks_;
+  std::map<std::string_view, InputList> lists_;  ///< by the names of score_tensors()
 };
 
 void register_score_inputs(pybind11::module_& module);

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vkattn
-from vkattn import _native
+from vkattn import _arguments, _native
 
 Q = np.zeros((1, 2, 3, 4), np.float32)
 X = np.zeros((1, 3, 8), np.float32)
@@ -172,6 +172,52 @@ def test_sentences(keywords, sentence):
     if "seed" not in keywords:  # of the plan's calls
         with pytest.raises(TypeError, match=sentence):
             vkattn.plan(Q, Q, Q, **keywords)
+
+
+# For each modifier a value that changes the results.
+GIVEN = {"window": (1, 0), "softcap": 0.5, "alibi": [0.5, 0.25], "sinks": [0.5, 0.25]}
+
+
+@pytest.mark.parametrize("name", [row.name for row in _arguments.MODIFIERS])
+def test_modifiers_arrive(name, random):
+    """Each call that computes scores takes each row of MODIFIERS and hands it on."""
+    rows = random.standard_normal(Q.shape).astype(np.float32)
+    x, modifier = random.standard_normal(X.shape).astype(np.float32), {name: GIVEN[name]}
+    used = cache()
+    used.append(rows, rows)
+
+    def results(**keywords):
+        output, lse = vkattn.attention(rows, rows, rows, return_lse=True, **keywords)
+        arrays = {each: array for each, array in keywords.items() if each in _arguments.PER_HEAD}
+        gradients = ["query", *arrays]
+        yield output
+        yield vkattn.plan(rows, rows, rows, **keywords)(rows, rows, rows, **arrays).numpy()
+        yield used.attention(rows, is_causal=False, **keywords)
+        yield vkattn.attention_backward(rows, rows, rows, rows, output, lse, gradients=gradients, **keywords).query
+        yield layer()(x, **keywords)[0]
+
+    plain, changed = list(results()), list(results(**modifier))
+    assert all((one != other).any() for one, other in zip(plain, changed))
+    for one in changed[1:3]:
+        np.testing.assert_allclose(one, changed[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("group", _arguments.GROUPS)
+def test_groups_are_no_keywords(group, tmp_path, monkeypatch):
+    """Callers know only the keywords that a group stands for."""
+    monkeypatch.chdir(tmp_path)
+    for name, function in public_functions():
+        assert group not in inspect.signature(function).parameters
+        with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{group}'"):
+            call, arguments = CALLS[name]()
+            call(**arguments, **{group: {}})
+
+
+def test_modifiers_that_the_native_module_lacks():
+    options = _native.ScoreOptions(is_causal=False, align="top-left", scale=None, dropout=0.0, has_lse=False,
+                                   weights="", mask=None, kv_lengths=None, modifiers={"nonsense": 1})
+    with pytest.raises(vkattn.Error, match="no modifier of scores that is called nonsense"):
+        _native.Problem(Q, Q, Q, options)
 
 
 def test_other_numbers_are_taken():

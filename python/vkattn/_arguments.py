@@ -4,6 +4,7 @@ import functools
 import inspect
 import operator
 import os
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
@@ -185,27 +186,48 @@ def made_by(kind, maker, native=_native.Session):
     return read
 
 
+class Modifier(NamedTuple):
+    """A keyword that changes scores. Each call that computes scores takes it. Its default, None, changes nothing."""
+
+    name: str
+    read: Optional[Callable]  # as in READERS
+    is_per_head: bool = False  # an array of one number for each query head; it may lie on the device and has a gradient
+    is_flag_too: bool = False  # True and False are taken in place of the array
+
+
+# A new keyword is a row here and one of kModifiers (python/src/score_inputs.cpp), a line of attention()'s docstring and
+# the signatures in the stub.
+MODIFIERS = (
+    Modifier("window", window),
+    Modifier("softcap", number),
+    Modifier("alibi", slopes, is_per_head=True, is_flag_too=True),
+    Modifier("sinks", ELSEWHERE, is_per_head=True),
+)
+PER_HEAD = tuple(row.name for row in MODIFIERS if row.is_per_head)
+# A function's parameter of such a name stands for these keywords. Callers see the keywords in its place; the function
+# gets a dict that has each of them, None where it was not given.
+GROUPS = {"modifiers": tuple(row.name for row in MODIFIERS), "per_head": PER_HEAD}
+
 # By the parameter's name, in whatever public function it stands. A reader is called with (argument, name); where the
 # parameter's default is None, None is not given to it.
 READERS = {
     **dict.fromkeys(("is_causal", "enable_gqa", "return_lse", "return_saved", "need_weights", "average_attn_weights",
                      "ring", "bias"), flag),
-    **dict.fromkeys(("scale", "softcap", "dropout", "base", "position_scale", "magnitude"), number),
+    **dict.fromkeys(("scale", "dropout", "base", "position_scale", "magnitude"), number),
     **dict.fromkeys(("batch", "kv_heads", "capacity", "head_dim", "value_dim", "page_size", "page_count", "embed_dim",
                      "num_heads", "kdim", "vdim", "dims"), integer),
     **dict.fromkeys(("return_weights", "kernel", "style", "prefix"), word),
     **dict.fromkeys(("tokens", "key_tokens"), words),
     **dict.fromkeys(("query", "key", "value", "mask", "attn_mask", "key_padding_mask", "output", "lse", "grad_output",
-                     "sinks", "kv_lengths", "counts", "key_scales", "value_scales", "page_table", "frequencies",
-                     "entries", "weights", "x", "dtype"), ELSEWHERE),
+                     "kv_lengths", "counts", "key_scales", "value_scales", "page_table", "frequencies", "entries",
+                     "weights", "x", "dtype"), ELSEWHERE),
+    **{row.name: row.read for row in MODIFIERS},
     "align": alignment,
-    "alibi": slopes,
     "device": device,
     "gradients": names,
     "path": path,
     "seed": any_integer,
     "state": parameters,
-    "window": window,
 }
 
 
@@ -218,14 +240,34 @@ def _bound(reader, name, takes_none):
     return lambda x: reader(x, name)
 
 
+def _public_signature(function):
+    """The signature that callers see, with the keywords of each group in its place."""
+    signature, parameters = inspect.signature(function), []
+    for p in signature.parameters.values():
+        if p.name in GROUPS:
+            parameters += [p.replace(name=name, default=None) for name in GROUPS[p.name]]
+        else:
+            parameters.append(p)
+    return signature.replace(parameters=parameters)
+
+
+def _gathered(function, group, keywords):
+    """Moves the keywords of a group from `keywords` to a dict."""
+    if group in keywords:  # which is no keyword to callers: Python's own sentence
+        raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {group!r}")
+    return {name: keywords.pop(name, None) for name in GROUPS[group]}
+
+
 def reads(**own):
     """Decorates a public function, whose arguments are then read by READERS; `own` are its own readers by name."""
 
     def decorate(function):
-        given = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+        signature = _public_signature(function)
+        groups = [name for name in inspect.signature(function).parameters if name in GROUPS]
+        given = [p for p in signature.parameters.values() if p.name != "self"]
         by_name = {p.name: _bound({**READERS, **own}[p.name], p.name, p.default is None) for p in given}
         positional = [by_name[p.name] for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]
-        if "self" in inspect.signature(function).parameters:
+        if "self" in signature.parameters:
             positional.insert(0, None)
 
         @functools.wraps(function)
@@ -237,8 +279,11 @@ def reads(**own):
                 reader = by_name.get(name)
                 if reader is not None:
                     keywords[name] = reader(x)
+            for group in groups:
+                keywords[group] = _gathered(function, group, keywords)
             return function(*arguments, **keywords)
 
+        read.__signature__ = signature
         return read
 
     return decorate

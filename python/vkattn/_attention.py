@@ -4,8 +4,8 @@ from . import _arguments, _native, _problem
 
 @_arguments.reads()
 def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
-              window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, seed=None,
-              return_lse=False, return_weights=None, device=None, kernel=None):
+              modifiers, kv_lengths=None, dropout=0.0, seed=None, return_lse=False, return_weights=None, device=None,
+              kernel=None):
     """softmax(scale * query @ key^T + mask) @ value, for each head.
 
     The names and meanings of torch.nn.functional.scaled_dot_product_attention, on NumPy arrays and anything
@@ -64,8 +64,8 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         (1, 8, 512, 64)
     """
     problem, layout = _problem.make(
-        query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa, window=window,
-        softcap=softcap, alibi=alibi, sinks=sinks, kv_lengths=kv_lengths, dropout=dropout, return_lse=return_lse,
+        query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa,
+        modifiers=modifiers, kv_lengths=kv_lengths, dropout=dropout, return_lse=return_lse,
         return_weights=return_weights,
     )
     output, lse, weights = _native.attention(

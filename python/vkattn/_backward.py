@@ -6,27 +6,18 @@ import numpy as np
 from . import _arguments, _arrays, _native, _problem
 from ._errors import RuleError
 
-
-class Gradients(NamedTuple):
-    """Gradients by the name of their input, each of its shape and type; None where not asked for."""
-
-    query: Optional[np.ndarray] = None
-    key: Optional[np.ndarray] = None
-    value: Optional[np.ndarray] = None
-    mask: Optional[np.ndarray] = None
-    alibi: Optional[np.ndarray] = None
-    sinks: Optional[np.ndarray] = None
+_NAMES = ("query", "key", "value", "mask", *_arguments.PER_HEAD)
+Gradients = NamedTuple("Gradients", [(name, Optional[np.ndarray]) for name in _NAMES])
+Gradients.__doc__ = """Gradients by the name of their input, each of its shape and type; None where not asked for."""
+Gradients.__new__.__defaults__ = (None,) * len(_NAMES)
 
 
-def _wanted(names):
-    wanted = _native.Wanted()
+def _require_gradients_of(names):
     if not names:
         raise RuleError(f"gradients names none; there are those of {', '.join(Gradients._fields)}")
     for name in names:
         if name not in Gradients._fields:
             raise RuleError(f"there is no gradient of {name!r}; there are those of {', '.join(Gradients._fields)}")
-        setattr(wanted, name, True)
-    return wanted
 
 
 def _of_shape(gradient, shape, lead):
@@ -46,9 +37,8 @@ def _of_shape(gradient, shape, lead):
 
 @_arguments.reads()
 def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
-                       scale=None, enable_gqa=False, window=None, softcap=None, alibi=None, sinks=None,
-                       kv_lengths=None, dropout=0.0, seed=None, gradients=("query", "key", "value"), device=None,
-                       kernel=None):
+                       scale=None, enable_gqa=False, modifiers, kv_lengths=None, dropout=0.0, seed=None,
+                       gradients=("query", "key", "value"), device=None, kernel=None):
     """The gradients of attention's inputs, from that of its output.
 
     With L a number made of the output: `grad_output` is dL/doutput, of the output's shape, and the result has
@@ -71,16 +61,15 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
     if dropout and seed is None:
         raise RuleError("dropout has no seed; give the one that attention was given")
     problem, layout = _problem.make(
-        query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa, window=window,
-        softcap=softcap, alibi=alibi, sinks=sinks, kv_lengths=kv_lengths, dropout=dropout, return_lse=True,
-        return_weights=None,
+        query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa,
+        modifiers=modifiers, kv_lengths=kv_lengths, dropout=dropout, return_lse=True, return_weights=None,
     )
-    wanted = _wanted(gradients)
+    _require_gradients_of(gradients)
     output, _ = _arrays.tensor(output, "output")
     grad_output, _ = _arrays.tensor(grad_output, "grad_output")
     found = _native.backward(
         _problem.session(device), problem, kernel or "", _problem.seed_of(seed, dropout), layout.batched(output),
-        layout.batched(_arrays.per_row(lse)), layout.batched(grad_output), wanted,
+        layout.batched(_arrays.per_row(lse)), layout.batched(grad_output), set(gradients),
     )
     for name, given in (("query", query), ("key", key), ("value", value), ("mask", mask)):
         if name in found:

@@ -276,7 +276,7 @@ class Cache:
     @_arguments.reads()
     @_one_at_a_time
     def attention(self, query, mask=None, *, counts=None, is_causal=True, align="bottom-right", scale=None,
-                  window=None, softcap=None, alibi=None, sinks=None, return_lse=False, return_weights=None):
+                  modifiers, return_lse=False, return_weights=None):
         """Attention of query (batch, query_heads, query_length, head_dim) over the keys that the cache holds.
 
         query_heads is a multiple of kv_heads. As they are, the keywords say that the queries are the last ones
@@ -296,12 +296,12 @@ class Cache:
         if mask is not None:
             mask = self._padded(_arrays.mask_array(mask), "mask", keys, len(self))
             mask = _arrays.batched_mask(mask, (batch,))
-        options, scores = _problem.score_inputs(
-            mask, is_causal=is_causal, align=align, scale=scale, window=window, softcap=softcap,
-            alibi=alibi, sinks=sinks, return_lse=return_lse, return_weights=return_weights,
+        options = _problem.score_options(
+            mask, is_causal=is_causal, align=align, scale=scale, modifiers=modifiers, return_lse=return_lse,
+            return_weights=return_weights,
         )
         positions = self._first_positions(align, array.shape[2], counts).astype(np.int32)
-        output, lse, weights = self._native.attention(array, keys, counts, positions, scores, options)
+        output, lse, weights = self._native.attention(array, keys, counts, positions, options)
         if weights is not None:
             weights = weights[..., :len(self)]
         results = [x for x in (output.view(dtype), lse, weights) if x is not None]

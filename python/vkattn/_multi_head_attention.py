@@ -187,8 +187,7 @@ class MultiHeadAttention:
     @_holds_cache
     def forward(self, query, key=None, value=None, *, key_padding_mask=None, need_weights=False, attn_mask=None,
                 average_attn_weights=True, is_causal=False, cache=None, counts=None, align=None, scale=None,
-                window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, seed=None,
-                return_saved=False):
+                modifiers, kv_lengths=None, dropout=0.0, seed=None, return_saved=False):
         """(output, weights or None): projections, attention of each head, output projection.
 
         query       (batch, query_length, embed_dim), or without batch
@@ -234,18 +233,17 @@ class MultiHeadAttention:
             held, keys = int(cache._grown(new, counts).max(initial=0)), cache._kv_length(new)
             masks = {name: cache._padded(mask, name, keys, held) for name, mask in masks.items()}
         mask = _both(*masks.values())
-        options, scores = _problem.score_inputs(
+        options = _problem.score_options(
             None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), (entries,)),
-            is_causal=is_causal, align=_aligned(align, cache), scale=scale, window=window, softcap=softcap, alibi=alibi,
-            sinks=sinks,
+            is_causal=is_causal, align=_aligned(align, cache), scale=scale, modifiers=modifiers,
             kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, (entries,)), dropout=dropout,
             return_weights="probabilities" if need_weights else None,
         )
         call = _native.LayerOptions(
-            attention=options, has_averaged_weights=bool(need_weights and average_attn_weights), saves=return_saved,
+            scores=options, has_averaged_weights=bool(need_weights and average_attn_weights), saves=return_saved,
             seed=_problem.seed_of(seed, dropout), cache=None if cache is None else cache._native, kv_length=keys,
         )
-        results, saved = self._native.forward(query, key, value, scores, counts, call)
+        results, saved = self._native.forward(query, key, value, counts, call)
         output, weights = results["output"].view(dtype), results.get("weights")
         if weights is not None and cache is not None:
             weights = weights[..., :len(cache)]

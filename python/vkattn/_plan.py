@@ -7,13 +7,11 @@ from . import _arguments, _arrays, _native, _problem
 from ._device_arrays import Array, upload
 from ._errors import RuleError
 
-_STAGED = ("query", "key", "value", "mask", "kv_lengths", "alibi", "sinks")
-
 
 def _stored(x, name):
     """A NumPy array as it goes to the device: masks and numbers for each head in a type of the library's."""
     x = _arrays.host_array(x, name)
-    if name in ("alibi", "sinks"):
+    if name in _arguments.PER_HEAD:
         return _arrays.per_head(x, name)
     if name == "mask" and x.dtype != np.bool_:
         return _arrays.mask_array(x)
@@ -56,16 +54,15 @@ class Plan:
 
     @_arguments.reads(session=_arguments.made_by("Plan", "vkattn.plan()"), kernel=None, keywords=None)
     def __init__(self, query, key, value, mask, session, kernel, keywords):
-        examples = {"query": query, "key": key, "value": value, "mask": mask}
-        for name in ("kv_lengths", "sinks", "alibi"):
-            given = keywords[name]
-            examples[name] = None if given is None or isinstance(given, bool) else given
+        modifiers = keywords["modifiers"]
+        per_head = {name: modifiers[name] for name in _arguments.PER_HEAD if not isinstance(modifiers[name], bool)}
+        examples = {"query": query, "key": key, "value": value, "mask": mask, "kv_lengths": keywords["kv_lengths"],
+                    **per_head}
         empty = {name: None if x is None else _empty(x, name) for name, x in examples.items()}
+        keywords = {**keywords, "kv_lengths": empty["kv_lengths"],
+                    "modifiers": {**modifiers, **{name: empty[name] for name in per_head}}}
         problem, self._layout = _problem.make(
-            *(empty[name] for name in ("query", "key", "value", "mask")),
-            **{**keywords, **{name: empty[name] for name in ("kv_lengths", "sinks") if empty[name] is not None},
-               **({"alibi": empty["alibi"]} if empty["alibi"] is not None else {})},
-        )
+            *(empty[name] for name in ("query", "key", "value", "mask")), **keywords)
         lead = self._layout.lead
         _require_whole_batches(lead, **{name: empty[name] for name in ("query", "key", "value", "mask")})
         self._session = session
@@ -77,15 +74,15 @@ class Plan:
         self._set_results(empty, keywords)
 
     def _set_results(self, empty, keywords):
-        """Shapes and types of what is returned; None for what is not."""
+        """Shapes and types of what is returned, by the tensor's name."""
         query, key, value = empty["query"], empty["key"], empty["value"]
         rows = (self._layout.lead + query.shape[-3:-1]) if self._layout.rank > 2 else query.shape[-2:-1]
         float32 = np.dtype(np.float32)
-        self._results = (
-            (rows + value.shape[-1:], query.dtype),
-            (rows, float32) if keywords["return_lse"] else None,
-            (rows + key.shape[-2:-1], float32) if keywords["return_weights"] else None,
-        )
+        self._results = {"output": (rows + value.shape[-1:], query.dtype)}
+        if keywords["return_lse"]:
+            self._results["lse"] = (rows, float32)
+        if keywords["return_weights"]:
+            self._results["weights"] = (rows + key.shape[-2:-1], float32)
 
     @property
     def kernel(self):
@@ -101,7 +98,7 @@ class Plan:
 
     def _staged(self, name, x):
         """The native array of an argument, copied to the device where it is not there."""
-        expected = self._shapes[name]
+        expected = self._shapes.get(name)
         if (x is None) != (expected is None):
             raise RuleError(f"the plan was made {'without' if expected is None else 'with'} {name}")
         if x is None:
@@ -115,7 +112,7 @@ class Plan:
         return (x if isinstance(x, Array) else upload(self._session, x))._native
 
     def _outputs(self, out):
-        wanted = [result for result in self._results if result is not None]
+        wanted = list(self._results.values())
         if out is None:
             return [Array(self._session, *result) for result in wanted]
         if [(x.shape, x.dtype) for x in out] != wanted:
@@ -123,18 +120,17 @@ class Plan:
         return out
 
     @_arguments.reads(out=_arrays_to_write)
-    def __call__(self, query, key, value, mask=None, *, kv_lengths=None, alibi=None, sinks=None, seed=None, out=None):
+    def __call__(self, query, key, value, mask=None, *, kv_lengths=None, per_head, seed=None, out=None):
         """Computes it, waits, and returns Arrays: what vkattn.attention would return.
 
         Arguments are vkattn.Arrays on the plan's device, which are not copied, or NumPy arrays, which are; of the
         shapes and types that the plan was made of. kv_lengths on the device is int32, one for each batch entry.
         out: the Arrays to write, in place of new ones: none that is an argument, and none twice.
         """
-        given = (query, key, value, mask, kv_lengths, alibi, sinks)
-        staged = [self._staged(name, x) for name, x in zip(_STAGED, given)]
+        given = {"query": query, "key": key, "value": value, "mask": mask, "kv_lengths": kv_lengths, **per_head}
+        staged = {name: self._staged(name, x) for name, x in given.items()}
         outputs = self._outputs(out)
-        written = iter(outputs)
-        staged += [None if result is None else next(written)._native for result in self._results]
+        staged.update((name, array._native) for name, array in zip(self._results, outputs))
         self._native.run(staged, _problem.seed_of(seed, self._dropout))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -145,8 +141,7 @@ class Plan:
 
 @_arguments.reads()
 def plan(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
-         window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, return_lse=False,
-         return_weights=None, device=None, kernel=None):
+         modifiers, kv_lengths=None, dropout=0.0, return_lse=False, return_weights=None, device=None, kernel=None):
     """Compiles a problem for arrays that stay on the device, to be computed again and again.
 
     All arrays are examples, NumPy's or vkattn's: their shapes and types count, not what is in them. Keywords are
@@ -158,7 +153,6 @@ def plan(query, key, value, mask=None, *, is_causal=False, align="top-left", sca
         >>> output = attend(output, k, v)    # nothing is copied
         >>> output.numpy()
     """
-    keywords = dict(is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa, window=window,
-                    softcap=softcap, alibi=alibi, sinks=sinks, kv_lengths=kv_lengths, dropout=dropout,
-                    return_lse=return_lse, return_weights=return_weights)
+    keywords = dict(is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa, modifiers=modifiers,
+                    kv_lengths=kv_lengths, dropout=dropout, return_lse=return_lse, return_weights=return_weights)
     return Plan(query, key, value, mask, _problem.session(device), kernel, keywords)

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from . import _arrays, _native
+from . import _arguments, _arrays, _native
 from ._errors import RuleError
 
 
@@ -53,40 +53,38 @@ def _require_equal_heads(query, key):
     )
 
 
-def score_inputs(mask, *, is_causal, align, scale, window, softcap, alibi, sinks, kv_lengths=None, dropout=0.0,
-                 return_lse=False, return_weights=None):
-    """(native Options, native ScoreArrays) of a mask with four dimensions and lists."""
-    has_slopes = alibi is not None and not isinstance(alibi, bool)
-    options = _native.Options(
-        is_causal=is_causal, align=align, scale=scale, window=window or (None, None), softcap=softcap or 0.0,
-        standard_alibi=alibi is True, dropout=dropout, has_lse=return_lse, weights=return_weights or "",
-    )
-    arrays = _native.ScoreArrays(
-        mask=mask,
-        kv_lengths=kv_lengths,
-        alibi_slopes=_arrays.per_head(alibi, "alibi") if has_slopes else None,
-        sinks=None if sinks is None else _arrays.per_head(sinks, "sinks"),
-    )
-    return options, arrays
+def _native_modifier(row, x):
+    """The value of a row of MODIFIERS as the native module takes it."""
+    if row.is_per_head and not (row.is_flag_too and isinstance(x, bool)):
+        return _arrays.per_head(x, row.name)
+    return x
 
 
-def make(query, key, value, mask, *, is_causal, align, scale, enable_gqa, window, softcap, alibi, sinks, kv_lengths,
-         dropout, return_lse, return_weights):
-    """(native Problem, Layout)."""
+def score_options(mask, *, is_causal, align, scale, modifiers, kv_lengths=None, dropout=0.0, return_lse=False,
+                  return_weights=None):
+    """native ScoreOptions. The mask has four dimensions, kv_lengths are int32."""
+    given = ((row, modifiers[row.name]) for row in _arguments.MODIFIERS)
+    return _native.ScoreOptions(
+        is_causal=is_causal, align=align, scale=scale, dropout=dropout, has_lse=return_lse,
+        weights=return_weights or "", mask=mask, kv_lengths=kv_lengths,
+        modifiers={row.name: _native_modifier(row, x) for row, x in given if x is not None},
+    )
+
+
+def make(query, key, value, mask, *, enable_gqa, kv_lengths, **keywords):
+    """(native Problem, Layout). score_options() takes the other keywords."""
     query, dtype = _arrays.tensor(query, "query")
     key, _ = _arrays.tensor(key, "key")
     value, _ = _arrays.tensor(value, "value")
     lead = _arrays.leading_shape(query, key, value)
     if not enable_gqa:
         _require_equal_heads(query, key)
-    options, arrays = score_inputs(
-        None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), lead), is_causal=is_causal,
-        align=align, scale=scale, window=window, softcap=softcap, alibi=alibi, sinks=sinks,
-        kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, lead), dropout=dropout,
-        return_lse=return_lse, return_weights=return_weights,
+    options = score_options(
+        None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), lead),
+        kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, lead), **keywords,
     )
     problem = _native.Problem(
         _arrays.batched(query, lead, "query"), _arrays.batched(key, lead, "key"),
-        _arrays.batched(value, lead, "value"), arrays, options,
+        _arrays.batched(value, lead, "value"), options,
     )
     return problem, Layout(lead, max(query.ndim, key.ndim, value.ndim), dtype)
