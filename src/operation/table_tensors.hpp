@@ -42,7 +42,8 @@ template <class Desc, class Tensors>
 /// The word that the offset of the row's binding is added to. Rows that share a binding share the word.
 template <class Row>
 void add_offset_word(const Row& row, ProgramDesc& program) {
-  auto& words = row.offset.in_push_constants ? program.layout().push_offsets : program.layout().parameter_offsets;
+  auto& words =
+      row.offset.in_push_constants ? program.layout().push_offsets : program.layout().parameter_offsets;
   const auto is_there = [&](const OffsetWord& word) { return word.binding == row.binding; };
   if (std::ranges::none_of(words, is_there)) words.push_back({row.binding, row.offset.byte});
 }
