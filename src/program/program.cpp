@@ -243,7 +243,7 @@ Result<void> Program::compile() const {
   if (!outcome) return outcome;
   // The others are woken already: a log may wait for a thread that compiles the same plan. One that fails
   // changes nothing.
-  if (is_logged(device_->log, LogLevel::kInfo) && !pipelines_.empty()) {
+  if (is_logged(device_->log, LogLevel::kInfo) && !(names.compiled.empty() && names.found.empty())) {
     static_cast<void>(without_exceptions([&]() -> Result<void> {
       write_log(device_->log, LogLevel::kInfo, names.in_words(), " in ", std::llround(took.count()), " ms");
       return {};
