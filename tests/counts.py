@@ -44,7 +44,7 @@ FACTS = (
     # A score modifier with a tensor, which has a gradient.
     Fact("sinks", 35, r"d?sinks?"),
     # A kernel. Nothing else needs its extension, VK_NV_cooperative_matrix2, so who names that knows the kernel.
-    Fact("matrix2", 31, r"matrix_?2"),
+    Fact("matrix2", 29, r"matrix_?2"),
     # An operation with a plan of its own.
     Fact("merge", 24, r"merges?", (
         r"\w*DECODE_MERGE_\w+", r"\bMERGE_ROWS\b", r"\bkMerge(?:Rows|Stage4|Bytes)\b",  # the groups of the kernel decode

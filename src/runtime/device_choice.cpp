@@ -22,11 +22,7 @@ std::vector<std::string_view> names_to_disable() {
     if (row.extension != nullptr) add(row.extension);
   }
   for (const DeviceFeatureRow& row : device_feature_table()) add(row.name);
-  // Whether or not Vulkan's headers knew them.
-  for (const char* name : {"VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16", "VK_NV_cooperative_matrix2",
-                           "VK_KHR_shader_maximal_reconvergence"}) {
-    add(name);
-  }
+  for (const std::string_view name : extensions_of_newer_headers()) add(name);
   for (const DeviceExtensionRow& row : device_extension_table()) {
     if (row.may_be_disabled) add(row.extension);
   }

@@ -251,6 +251,10 @@ constexpr DeviceFeatureRow kFeatures[] = {
 #endif
 };
 
+constexpr std::string_view kNewerExtensions[] = {"VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
+                                                 "VK_NV_cooperative_matrix2",
+                                                 "VK_KHR_shader_maximal_reconvergence"};
+
 constexpr DeviceExtensionRow kExtensions[] = {
     {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, 0, true, "plans without bindings"},
     {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_API_VERSION_1_2, false,
@@ -274,6 +278,10 @@ std::span<const DeviceFeatureRow> device_feature_table() {
 
 std::span<const DeviceExtensionRow> device_extension_table() {
   return kExtensions;
+}
+
+std::span<const std::string_view> extensions_of_newer_headers() {
+  return kNewerExtensions;
 }
 
 void read_features(const void* chain, Capabilities& capabilities) {

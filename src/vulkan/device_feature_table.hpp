@@ -45,6 +45,8 @@ struct DeviceExtensionRow {
 
 [[nodiscard]] std::span<const DeviceFeatureRow> device_feature_table();
 [[nodiscard]] std::span<const DeviceExtensionRow> device_extension_table();
+/// Extensions whose rows of the feature table are left out where Vulkan's headers do not know them.
+[[nodiscard]] std::span<const std::string_view> extensions_of_newer_headers();
 
 /// Adds what a chain of feature structures enables.
 void read_features(const void* chain, Capabilities& capabilities);

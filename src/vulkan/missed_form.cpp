@@ -20,8 +20,9 @@ Capabilities with(const DeviceState& device, const FeatureRows& rows) {
   if (capabilities.subgroup_size_control) {
     capabilities.required_subgroup_size = device.supported.required_subgroup_size;
   }
-  if (!device.capabilities.cooperative_matrix) capabilities.matrix_shapes = device.supported.matrix_shapes;
-  if (!device.capabilities.matrix2_flexible_dimensions) {
+  // Lists that are read only where their feature is enabled, and what comes with them.
+  if (capabilities.matrix_shapes.empty()) capabilities.matrix_shapes = device.supported.matrix_shapes;
+  if (capabilities.flexible_matrices.empty()) {
     capabilities.flexible_matrices = device.supported.flexible_matrices;
     capabilities.max_flexible_matrix_dimension = device.supported.max_flexible_matrix_dimension;
     capabilities.max_matrix_workgroup_size = device.supported.max_matrix_workgroup_size;
