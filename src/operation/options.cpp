@@ -1,13 +1,24 @@
 // Which options an operation uses: see options.hpp.
 #include "operation/options.hpp"
 
-#include <array>
-
 #include "common/message.hpp"
 
 namespace vkattn::detail {
 
 namespace {
+
+// That a value is another than the default of its type.
+template <class T>
+bool is_set(const T& value) {
+  if constexpr (requires { value.has_value(); }) {
+    return value.has_value();
+  } else if constexpr (requires { value.empty(); }) {
+    return !value.empty();
+  } else {
+    return value != T{};
+  }
+}
+static_assert(DataType{} == DataType::kFloat32);
 
 struct OptionRow {
   Option option;
@@ -15,20 +26,10 @@ struct OptionRow {
   std::string_view unset;
   bool (*is_set)(const PlanOptions&);
 };
-using O = PlanOptions;
-constexpr std::array<OptionRow, 10> kRows{{
-    {Option::kKernel, "kernel", "empty", [](const O& o) { return !o.kernel.empty(); }},
-    {Option::kTile, "tile", "out", [](const O& o) { return o.tile.has_value(); }},
-    {Option::kRefusals, "refusals", "empty", [](const O& o) { return !o.refusals.empty(); }},
-    {Option::kStrictNonfinite, "strict_nonfinite", "off", [](const O& o) { return o.strict_nonfinite; }},
-    {Option::kArithmeticType, "arithmetic_type", "float32",
-     [](const O& o) { return o.arithmetic_type != DataType::kFloat32; }},
-    {Option::kKvSplits, "kv_splits", "0", [](const O& o) { return o.kv_splits != 0; }},
-    {Option::kChunkKeys, "chunk_keys", "0", [](const O& o) { return o.chunk_keys != 0; }},
-    {Option::kMatmulTile, "matmul_tile", "out", [](const O& o) { return o.matmul_tile.has_value(); }},
-    {Option::kInnerSplits, "inner_splits", "0", [](const O& o) { return o.inner_splits != 0; }},
-    {Option::kCopies, "copies", "out", [](const O& o) { return o.copies.has_value(); }},
-}};
+#define VKATTN_ROW(NAME, MEMBER, UNSET) \
+  {Option::NAME, #MEMBER, UNSET, [](const PlanOptions& options) { return is_set(options.MEMBER); }},
+constexpr OptionRow kRows[] = {VKATTN_OPTIONS_OF_SOME(VKATTN_ROW)};
+#undef VKATTN_ROW
 
 }  // namespace
 

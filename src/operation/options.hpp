@@ -8,18 +8,24 @@
 
 namespace vkattn::detail {
 
-/// Options of which not every operation has a use.
+/// Options of which not every operation has a use: name here, member of PlanOptions, and how refusals say to
+/// leave it.
+#define VKATTN_OPTIONS_OF_SOME(ROW)                \
+  ROW(kKernel, kernel, "empty")                    \
+  ROW(kTile, tile, "out")                          \
+  ROW(kRefusals, refusals, "empty")                \
+  ROW(kStrictNonfinite, strict_nonfinite, "off")   \
+  ROW(kArithmeticType, arithmetic_type, "float32") \
+  ROW(kKvSplits, kv_splits, "0")                   \
+  ROW(kChunkKeys, chunk_keys, "0")                 \
+  ROW(kMatmulTile, matmul_tile, "out")             \
+  ROW(kInnerSplits, inner_splits, "0")             \
+  ROW(kCopies, copies, "out")
+
 enum class Option : std::uint32_t {
-  kKernel,
-  kTile,
-  kRefusals,
-  kStrictNonfinite,
-  kArithmeticType,
-  kKvSplits,
-  kChunkKeys,
-  kMatmulTile,
-  kInnerSplits,
-  kCopies,
+#define VKATTN_NAME(NAME, MEMBER, UNSET) NAME,
+  VKATTN_OPTIONS_OF_SOME(VKATTN_NAME)
+#undef VKATTN_NAME
 };
 
 /// Some of them.
