@@ -44,18 +44,23 @@ struct Context {
   }
 };
 
+/// What is known of a problem before it is planned.
+Row start_row(const NamedProblem& named, const Options& options) {
+  const Problem& problem = named.problem;
+  Row row;
+  row.name = named.name;
+  row.problem = to_string(problem);
+  row.type = problem.operation == Operation::kMatmul ? problem.matmul.b.type : problem.desc.query.type;
+  row.arithmetic_type = options.plan.arithmetic_type;
+  row.has_score_function = options.score_function && problem.score == ScoreKind::kNone;
+  row.work = count_work(problem);
+  return row;
+}
+
 Result<harness::Runnable> make_plan(const Runtime& runtime, const Problem& problem, const Options& options) {
-  PlanOptions plan_options;
-  plan_options.kernel = options.kernel;
-  plan_options.tile = options.tile.attention;
-  plan_options.matmul_tile = options.tile.matmul;
-  (problem.operation == Operation::kMatmul ? plan_options.inner_splits : plan_options.kv_splits) =
-      options.kv_splits;
-  plan_options.chunk_keys = options.chunk_keys;
-  plan_options.arithmetic_type = options.arithmetic_type;
   Problem whole = problem;
   whole.desc.score_function = options.score_function;
-  return harness::Runnable::create(runtime, whole, plan_options);
+  return harness::Runnable::create(runtime, whole, options.plan);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.
@@ -232,18 +237,17 @@ void set_shares(Row& row, const Peaks& peaks) {
   row.memory_share = memory_peak > 0 ? row.bytes_per_second() / memory_peak : 0;
 }
 
+Row refused_row(const NamedProblem& named, const Options& options, std::string message) {
+  Row row = start_row(named, options);
+  row.outcome = Outcome::kRefused;
+  row.message = std::move(message);
+  return row;
+}
+
 Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, const Options& options,
                             const Peaks& peaks, const Progress& progress) {
-  Context context{runtime, options, progress, {}};
+  Context context{runtime, options, progress, start_row(named, options)};
   Row& row = context.row;
-  row.name = named.name;
-  row.problem = to_string(named.problem);
-  const bool is_matmul = named.problem.operation == Operation::kMatmul;
-  row.type = is_matmul ? named.problem.matmul.b.type : named.problem.desc.query.type;
-  row.arithmetic_type = options.arithmetic_type;
-  const bool is_users = options.score_function && named.problem.score == ScoreKind::kNone;
-  row.has_score_function = is_users;
-  row.work = count_work(named.problem);
   context.report(0, "planning");
   reset_peak_memory();
   row.host_before_bytes = resident_memory_bytes();
@@ -257,7 +261,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   context.report(0, "predicting");
   const double budget_ns = options.max_seconds * 1e9;
   Options chosen = options;
-  chosen.kernel = row.kernel;
+  chosen.plan.kernel = row.kernel;
   const Result<double> predicted = predict(runtime, named.problem, chosen, budget_ns);
   if (!predicted.ok()) return context.fail(predicted.error());
   row.predicted_ns = *predicted;
@@ -270,7 +274,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   if (!run.ok()) return context.fail(run.error());
   row.tensor_bytes = run->tensor_bytes();
   std::shared_ptr<ScoreRows> score_rows;
-  if (is_users) {
+  if (row.has_score_function) {
     Result<std::shared_ptr<ScoreRows>> made = ScoreRows::create(
         runtime, *options.score_function, options.score_buffers, named.problem.desc.kv_length);
     if (!made.ok()) return context.fail(made.error());

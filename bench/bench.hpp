@@ -18,7 +18,6 @@
 #include "problem/problem.hpp"
 #include "record_cost.hpp"
 #include "statistics.hpp"
-#include "tile_choice.hpp"
 #include "work.hpp"
 
 namespace vkattn::bench {
@@ -29,14 +28,10 @@ struct NamedProblem {
 };
 
 struct Options {
-  std::string kernel;            ///< empty: chosen by the library
-  TileChoice tile;               ///< of `kernel`; nothing: chosen by the library
-  std::uint32_t kv_splits = 0;   ///< PlanOptions::kv_splits, or of a multiplication PlanOptions::inner_splits
-  std::uint32_t chunk_keys = 0;  ///< PlanOptions::chunk_keys
-  bool times_forward = true;     ///< of gradients their forward pass too
-  DataType arithmetic_type = DataType::kFloat32;  ///< PlanOptions::arithmetic_type
-  std::uint32_t repeat = 30;                      ///< timed executions
-  double max_seconds = 10;                        ///< for the executions of one problem
+  PlanOptions plan;           ///< of a problem; its kernel may also be the baseline
+  bool times_forward = true;  ///< of gradients their forward pass too
+  std::uint32_t repeat = 30;  ///< timed executions
+  double max_seconds = 10;    ///< for the executions of one problem
   std::int64_t check_rows = 64;
   Shared<const ScoreShaders> score_function;
   /// Those of a function that is not the problem's own; the problem brings along its own.
@@ -63,7 +58,7 @@ struct Row {
   std::string kernel;
   std::size_t kernel_index = 0;                   ///< in Report::kernels
   DataType type = DataType::kFloat32;             ///< of the query, or of the matrix b
-  DataType arithmetic_type = DataType::kFloat32;  ///< Options::arithmetic_type
+  DataType arithmetic_type = DataType::kFloat32;  ///< PlanOptions::arithmetic_type
   bool has_score_function = false;                ///< of the user's own, which the problem does not name
   Work work;
   bool work_known = true;  ///< else `work` is empty, and there is no rate to tell
@@ -111,13 +106,16 @@ struct Report {
   bool device_timestamps = false;  ///< else times are from the host's clock
   bool host_peak_per_problem = false;
   std::vector<std::string> kernels{""};  ///< each problem's rows, in this order; empty: the library's choice
-  Options options;                       ///< without a kernel
+  Options options;                       ///< of all rows; a row's plan has options of its own besides
   Peaks peaks;
   std::vector<Row> rows;
 };
 
 /// Sets the row's shares of these peaks.
 void set_shares(Row& row, const Peaks& peaks);
+
+/// The row of a problem that is not measured, as this message says.
+[[nodiscard]] Row refused_row(const NamedProblem& named, const Options& options, std::string message);
 
 using Progress = std::function<void(double share, std::string_view what)>;
 

@@ -144,7 +144,7 @@ std::string TextReport::head() const {
   if (report_.peaks.measured()) {
     text += peak_line("peaks", "multiply-add f32", flops_text(report_.peaks.multiply_add.rate),
                       report_.peaks.multiply_add.variant);
-    if (report_.options.arithmetic_type != DataType::kFloat32) {
+    if (report_.options.plan.arithmetic_type != DataType::kFloat32) {
       text += console::labelled("", "float16 arithmetic may exceed multiply-add f32: no share of it is given",
                                 kLabelWidth, 0, kLineWidth);
     }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "operation_options.hpp"
 #include "problem/gradients.hpp"
 
 namespace vkattn::bench {
@@ -17,23 +18,18 @@ constexpr double kHopeless = 1.5;  // times the best: not measured to the end
 constexpr double kClose = 1.2;     // times the best: measured again
 constexpr std::size_t kLastCandidates = 4;
 
-/// What is measured. Sizes and parts that are 0 or not there are the library's own.
+/// What is measured: a kernel, its block sizes, and how the problem is cut.
 struct Candidate {
-  std::string kernel;
-  TileChoice tile;
-  std::uint32_t parts = 0;  ///< Cut::parts
+  PlanOptions plan;
   double median_ns = 0;
-
-  [[nodiscard]] bool is_same(const Candidate& other) const {
-    return kernel == other.kernel && tile == other.tile && parts == other.parts;
-  }
 };
 
 /// How a problem can be cut: the keys of few rows, or the inner dimension of few results, into so many parts,
 /// or the keys of gradients into chunks of so many.
 struct Cut {
-  std::vector<std::uint32_t> parts;
-  const char* words;  ///< after a number
+  NumberOption option;                 ///< that holds one of the numbers; 0: the library's own rule
+  std::vector<std::uint32_t> numbers;  ///< to try
+  const char* words;                   ///< after a number of parts
 };
 
 Cut cut_of(const Problem& problem) {
@@ -41,10 +37,12 @@ Cut cut_of(const Problem& problem) {
   constexpr std::int64_t kFewResults = 1 << 18;
   constexpr std::int64_t kLeastPart = 64;
   const AttentionDesc& desc = problem.desc;
-  Cut cut{{}, problem.operation == Operation::kMatmul ? "of the inner dimension" : "of the keys"};
+  Cut cut{parts_option(problem.operation),
+          {},
+          problem.operation == Operation::kMatmul ? "of the inner dimension" : "of the keys"};
   const auto into_parts_of = [&](std::int64_t length) {
     for (std::uint32_t parts = 1; parts <= 64 && length / parts >= kLeastPart; parts *= 2)
-      cut.parts.push_back(parts);
+      cut.numbers.push_back(parts);
   };
   switch (problem.operation) {
     case Operation::kForward:
@@ -55,28 +53,34 @@ Cut cut_of(const Problem& problem) {
       if (problem.matmul.rows * problem.matmul.columns <= kFewResults) into_parts_of(problem.matmul.inner);
       break;
     case Operation::kBackward:
+      cut.option = &PlanOptions::chunk_keys;
       for (std::uint32_t keys = 128; keys < desc.kv_length && keys <= 2048; keys *= 2)
-        cut.parts.push_back(keys);
+        cut.numbers.push_back(keys);
       break;
   }
   return cut;
 }
 
 std::vector<Candidate> candidates_of(const Problem& problem, const Capabilities& device,
-                                     DataType arithmetic_type) {
+                                     const PlanOptions& common) {
   std::vector<Candidate> all;
+  const auto add = [&](std::string_view kernel) -> PlanOptions& {
+    PlanOptions& plan = all.emplace_back(Candidate{common}).plan;
+    plan.kernel = kernel;
+    return plan;
+  };
   switch (problem.operation) {
     case Operation::kForward:
-      for (const KernelTile& each : tuning_candidates(problem.desc, device, arithmetic_type))
-        all.push_back({each.kernel, {each.tile, {}}});
+      for (const KernelTile& each : tuning_candidates(problem.desc, device, common.arithmetic_type))
+        add(each.kernel).tile = each.tile;
       break;
     case Operation::kMatmul:
       for (const MatmulKernelTile& each : tuning_candidates(problem.matmul, device))
-        all.push_back({each.kernel, {{}, each.tile}});
+        add(each.kernel).matmul_tile = each.tile;
       break;
     case Operation::kBackward:
       for (const KernelSupport& each : kernel_support(with_all_gradients(problem.desc), device)) {
-        if (each.reason.empty()) all.push_back({std::string(each.kernel), {}});
+        if (each.reason.empty()) (void)add(each.kernel);
       }
       break;
   }
@@ -84,19 +88,19 @@ std::vector<Candidate> candidates_of(const Problem& problem, const Capabilities&
 }
 
 /// A line of the tuning file.
-decltype(detail::TuningResult::tuned) tuned_of(const Problem& problem, const Candidate& best,
-                                               DataType arithmetic_type) {
+decltype(detail::TuningResult::tuned) tuned_of(const Problem& problem, const PlanOptions& best,
+                                               NumberOption cut) {
   const std::string label = to_string(problem);
   switch (problem.operation) {
     case Operation::kMatmul:
-      return TunedMatmul{label, problem.matmul, {best.kernel, best.tile.matmul.value()}, best.parts};
+      return TunedMatmul{label, problem.matmul, {best.kernel, best.matmul_tile.value()}, best.*cut};
     case Operation::kBackward:
-      return TunedBackward{label, problem.desc, best.kernel, best.parts, {}};
+      return TunedBackward{label, problem.desc, best.kernel, best.*cut, {}};
     case Operation::kForward:
       break;
   }
-  return TunedProblem{label,      problem.desc, {best.kernel, best.tile.attention.value()},
-                      best.parts, {},           arithmetic_type};
+  return TunedProblem{label,     problem.desc, {best.kernel, best.tile.value()},
+                      best.*cut, {},           best.arithmetic_type};
 }
 
 class Tuner {
@@ -109,7 +113,7 @@ class Tuner {
 
   Result<TuneOutcome> run() {
     const std::vector<Candidate> candidates =
-        candidates_of(problem_.problem, runtime_.device().capabilities(), options_.arithmetic_type);
+        candidates_of(problem_.problem, runtime_.device().capabilities(), options_.plan);
     if (candidates.empty()) return failed("no kernel can run this problem on this device");
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const double share = 0.7 * static_cast<double>(i) / static_cast<double>(candidates.size());
@@ -138,24 +142,21 @@ class Tuner {
   }
 
   [[nodiscard]] std::string words(const Candidate& candidate) const {
-    const std::string tile = candidate.tile.to_string();
-    std::string text = candidate.kernel + (tile.empty() ? "" : ": " + tile);
-    if (candidate.parts == 0) return text;
+    const std::string tile = tile_text(candidate.plan);
+    std::string text = candidate.plan.kernel + (tile.empty() ? "" : ": " + tile);
+    const std::uint32_t parts = candidate.plan.*cut_.option;
+    if (parts == 0) return text;
     text += tile.empty() ? ": " : ", ";
-    const std::string number = std::to_string(candidate.parts);
+    const std::string number = std::to_string(parts);
     if (problem_.problem.operation == Operation::kBackward) return text + "chunks of " + number + " keys";
-    return text + number + (candidate.parts == 1 ? " part " : " parts ") + cut_.words;
+    return text + number + (parts == 1 ? " part " : " parts ") + cut_.words;
   }
 
   // Adds the candidate to what was measured, or counts it as left out.
   Result<void> measure(const Candidate& candidate, std::uint32_t repeat, double share) {
     Options options;
-    const bool has_chunks = problem_.problem.operation == Operation::kBackward;
-    options.kernel = candidate.kernel;
-    options.tile = candidate.tile;
-    (has_chunks ? options.chunk_keys : options.kv_splits) = candidate.parts;
+    options.plan = candidate.plan;
     options.times_forward = false;
-    options.arithmetic_type = options_.arithmetic_type;
     options.repeat = repeat;
     options.check_rows = 16;
     options.max_seconds = std::max(seconds_left(), 1.0);
@@ -196,11 +197,11 @@ class Tuner {
     outcome_.candidates -= again.size();  // counted once
     measured_.clear();
     for (const Candidate& candidate : again) {
-      const std::size_t wrong = outcome_.wrong.size();
+      const std::size_t wrong = outcome_.wrong.size(), measured = measured_.size();
       if (Result<void> status = measure(candidate, options_.repeat, 0.8); !status) return status;
       // A limit of time must not lose what was known; a wrong output must.
       const bool is_wrong = outcome_.wrong.size() > wrong;
-      const bool is_measured = !measured_.empty() && measured_.back().is_same(candidate);
+      const bool is_measured = measured_.size() > measured;
       if (!is_wrong && !is_measured) measured_.push_back(candidate);
     }
     if (!measured_.empty()) default_ = measured_.front();
@@ -209,10 +210,10 @@ class Tuner {
 
   Result<void> measure_cuts() {
     const Candidate whole = best();
-    for (const std::uint32_t parts : cut_.parts) {
+    for (const std::uint32_t number : cut_.numbers) {
       if (seconds_left() <= 0) break;
       Candidate candidate = whole;
-      candidate.parts = parts;
+      candidate.plan.*cut_.option = number;
       if (Result<void> status = measure(candidate, options_.repeat, 0.9); !status) return status;
     }
     return {};
@@ -222,9 +223,9 @@ class Tuner {
     Candidate chosen = best();
     if (chosen.median_ns > kWorthIt * default_.median_ns) chosen = default_;
     outcome_.best = words(chosen);
-    outcome_.result.tuned = tuned_of(problem_.problem, chosen, options_.arithmetic_type);
+    outcome_.result.tuned = tuned_of(problem_.problem, chosen.plan, cut_.option);
     outcome_.result.median_ns = chosen.median_ns;
-    outcome_.result.default_kernel = default_.kernel;
+    outcome_.result.default_kernel = default_.plan.kernel;
     outcome_.result.default_median_ns = default_.median_ns;
     return std::move(outcome_);
   }

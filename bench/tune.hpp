@@ -10,9 +10,9 @@
 namespace vkattn::bench {
 
 struct TuneOptions {
-  double max_seconds = 20;                        ///< for one problem
-  std::uint32_t repeat = 20;                      ///< timed executions of the last candidates
-  DataType arithmetic_type = DataType::kFloat32;  ///< PlanOptions::arithmetic_type
+  double max_seconds = 20;    ///< for one problem
+  std::uint32_t repeat = 20;  ///< timed executions of the last candidates
+  PlanOptions plan;  ///< of every candidate, without a kernel, block sizes and parts, which are sought
 };
 
 /// What was found for one problem.

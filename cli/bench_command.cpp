@@ -35,7 +35,7 @@ using bench::ScoreKind;
 /// The options as typed.
 struct BenchArguments {
   std::vector<std::string> problems;
-  std::string suite, kernels, repeat, max_seconds, output, plot;
+  std::string suite, repeat, max_seconds, output, plot;
   DeviceArguments where;
   ChoiceArguments choice;
   bool json = false, csv = false, list = false, no_peaks = false;
@@ -68,26 +68,22 @@ std::string suites_json(std::span<const bench::Suite> suites, const Invocation& 
 
 /// All suites, or the one of --suite, and nothing measured.
 int list_suites(const BenchArguments& arguments, const Invocation& invocation) {
-  const ChoiceArguments& choice = arguments.choice;
-  const std::pair<const char*, bool> others[] = {
-      {"a problem", !arguments.problems.empty()},
-      {"--kernel", !arguments.kernels.empty()},
-      {"--tile", !choice.tile.empty()},
-      {"--kv-splits", !choice.kv_splits.empty()},
-      {"--arithmetic", !choice.arithmetic.empty()},
-      {"--device", !arguments.where.device.empty()},
-      {"--tuning", !arguments.where.tuning.empty()},
-      {"--repeat", !arguments.repeat.empty()},
-      {"--max-seconds", !arguments.max_seconds.empty()},
-      {"--no-peaks", arguments.no_peaks},
-      {"--score", !arguments.score.file.empty() || !arguments.score.buffers.empty()},
-      {"--csv", arguments.csv},
-      {"--output", !arguments.output.empty()},
-      {"--plot", !arguments.plot.empty()}};
+  std::vector<std::pair<std::string_view, bool>> others{{"a problem", !arguments.problems.empty()},
+                                                        {"--kernel", !arguments.choice.kernel.empty()}};
+  for (const auto& [name, text] : given_choices(arguments.choice)) others.emplace_back(name, true);
+  others.insert(others.end(), {{"--device", !arguments.where.device.empty()},
+                               {"--tuning", !arguments.where.tuning.empty()},
+                               {"--repeat", !arguments.repeat.empty()},
+                               {"--max-seconds", !arguments.max_seconds.empty()},
+                               {"--no-peaks", arguments.no_peaks},
+                               {"--score", !arguments.score.file.empty() || !arguments.score.buffers.empty()},
+                               {"--csv", arguments.csv},
+                               {"--output", !arguments.output.empty()},
+                               {"--plot", !arguments.plot.empty()}});
   for (const auto& [name, is_given] : others) {
     if (is_given) {
       fail_usage(std::string("--list measures nothing and goes with --suite and --json alone; leave out ") +
-                 name);
+                 std::string(name));
     }
   }
   const std::span<const bench::Suite> suites =
@@ -115,26 +111,25 @@ std::vector<std::string> read_kernels(const std::string& text) {
   return kernels;
 }
 
-/// That of all problems, where there are block sizes, which are those of one kernel.
-bench::Operation operation_of(const std::vector<bench::NamedProblem>& problems,
-                              const BenchArguments& arguments) {
-  const bench::Operation operation = problems.front().problem.operation;
+/// Where there are block sizes, which are those of one kernel.
+void require_one_operation(const std::vector<bench::NamedProblem>& problems,
+                           const BenchArguments& arguments) {
   const auto is_other = [&](const bench::NamedProblem& named) {
-    return named.problem.operation != operation;
+    return named.problem.operation != problems.front().problem.operation;
   };
   if (!arguments.choice.tile.empty() && std::any_of(problems.begin(), problems.end(), is_other)) {
     fail_usage(
         "--tile gives block sizes of one kernel, but these problems are attention, gradients and matrix "
         "multiplications; give one kind of them");
   }
-  return operation;
 }
 
-bench::Options read_options(const BenchArguments& arguments, bench::Operation operation) {
+/// Those of all rows; measure_row() adds what the row's plan has of its own. `first` stands for all problems:
+/// a choice that makes sense for one makes sense for all, though some may have no use for it.
+bench::Options read_options(const BenchArguments& arguments, const bench::Problem& first) {
   bench::Options options;
-  options.tile = read_tile(arguments.choice, arguments.kernels, operation);
-  options.kv_splits = read_kv_splits(arguments.choice);
-  options.arithmetic_type = read_arithmetic(arguments.choice.arithmetic);
+  (void)plan_options(arguments.choice, first.operation);
+  options.plan.arithmetic_type = read_arithmetic(arguments.choice);
   if (!arguments.repeat.empty()) {
     const std::int64_t repeat = parse_integer("--repeat", arguments.repeat);
     constexpr std::int64_t kMostRepeats = 1'000'000;
@@ -183,18 +178,17 @@ void confirm_peaks(const Runtime& runtime, bench::Row& row, bench::Peaks& peaks,
 
 /// One kernel on one problem. A score function of the problem's own takes the place of --score.
 bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named, const std::string& kernel,
-                       const bench::Report& report, const bench::Progress& progress) {
+                       const ChoiceArguments& choice, const bench::Report& report,
+                       const bench::Progress& progress) {
   bench::Options options = report.options;
-  options.kernel = kernel;
+  Result<PlanOptions> plan = plan_options(choice, named.problem.operation);
+  if (!plan.ok()) return bench::refused_row(named, options, plan.error().message);
+  options.plan = *std::move(plan);
+  options.plan.kernel = kernel;
   if (named.problem.score != ScoreKind::kNone) {
     if (!can_compile_scores()) {
-      bench::Row row;
-      row.name = named.name;
-      row.problem = to_string(named.problem);
-      row.arithmetic_type = options.arithmetic_type;
-      row.outcome = bench::Outcome::kRefused;
-      row.message = "this build compiles no score functions (CMake: VKATTN_BUILD_SCORE_FUNCTIONS)";
-      return row;
+      return bench::refused_row(
+          named, options, "this build compiles no score functions (CMake: VKATTN_BUILD_SCORE_FUNCTIONS)");
     }
     options.score_function = compile_score(named.problem);
   }
@@ -203,10 +197,10 @@ bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named,
 
 /// Measures peaks, where they are wanted, and every problem; rows of text go to standard output as they come,
 /// where that is asked for.
-void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems, bool with_peaks,
-             bool as_they_come, bench::Report& report) {
+void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems,
+             const BenchArguments& arguments, bool as_they_come, bench::Report& report) {
   console::ProgressBar bar;
-  if (with_peaks) report.peaks = measure_peaks(runtime, bar);
+  if (!arguments.no_peaks) report.peaks = measure_peaks(runtime, bar);
   const bench::TextReport text(report, problems);
   if (as_they_come) {
     bar.clear();
@@ -218,8 +212,8 @@ void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& pro
     const auto progress = [&](double share, std::string_view what) {
       bar.update((static_cast<double>(i) + share) / static_cast<double>(rows), what);
     };
-    bench::Row row =
-        measure_row(runtime, problems[i / kernels], report.kernels[i % kernels], report, progress);
+    bench::Row row = measure_row(runtime, problems[i / kernels], report.kernels[i % kernels],
+                                 arguments.choice, report, progress);
     row.kernel_index = i % kernels;
     confirm_peaks(runtime, row, report.peaks, bar);
     report.rows.push_back(std::move(row));
@@ -261,18 +255,19 @@ int verdict(const bench::Report& report) {
 
 /// What a row's line "repeat with" needs of the command line. Where and how to report is left out.
 void set_repeat_options(const BenchArguments& arguments, bench::Report& report) {
-  const auto option = [](const char* name, const std::string& value) {
-    return value.empty() ? std::string() : std::string(" ") + name + " " + console::shell_word(value);
+  const auto option = [](std::string_view name, const std::string& value) {
+    return value.empty() ? std::string() : " " + std::string(name) + " " + console::shell_word(value);
   };
   report.score_options = option("--score", arguments.score.file);
   for (const std::string& buffer : arguments.score.buffers) {
     report.score_options += option("--score-buffer", buffer);
   }
-  report.repeat_options =
-      option("--tile", arguments.choice.tile) + option("--kv-splits", arguments.choice.kv_splits) +
-      option("--arithmetic", arguments.choice.arithmetic) + option("--device", arguments.where.device) +
-      option("--tuning", arguments.where.tuning) + option("--repeat", arguments.repeat) +
-      option("--max-seconds", arguments.max_seconds) + (arguments.no_peaks ? " --no-peaks" : "");
+  for (const auto& [name, text] : given_choices(arguments.choice))
+    report.repeat_options += option(name, text);
+  report.repeat_options += option("--device", arguments.where.device) +
+                           option("--tuning", arguments.where.tuning) + option("--repeat", arguments.repeat) +
+                           option("--max-seconds", arguments.max_seconds) +
+                           (arguments.no_peaks ? " --no-peaks" : "");
 }
 
 int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
@@ -287,9 +282,10 @@ int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
     fail_usage("give a problem one score function: either --score or the word score=…");
   }
   bench::Report report;
-  report.kernels = read_kernels(arguments.kernels);
+  report.kernels = read_kernels(arguments.choice.kernel);
   require_different_files(arguments);
-  report.options = read_options(arguments, operation_of(problems, arguments));
+  require_one_operation(problems, arguments);
+  report.options = read_options(arguments, problems.front().problem);
   report.version = invocation.version;
   report.command = invocation.command_line;
   set_repeat_options(arguments, report);
@@ -308,7 +304,7 @@ int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
   report.device_timestamps = runtime.timestamp_period_ns() > 0;
   report.host_peak_per_problem = bench::reset_peak_memory();
   const bool as_they_come = !arguments.json && !arguments.csv && !file;
-  measure(runtime, problems, !arguments.no_peaks, as_they_come, report);
+  measure(runtime, problems, arguments, as_they_come, report);
   if (!as_they_come) {
     const std::string text = arguments.json  ? to_json(report)
                              : arguments.csv ? to_csv(report)
@@ -337,9 +333,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
   add_switch(app, "--list", a->list, "Print the problems of every suite, or of --suite, and exit");
-  add_value(app, "--kernel", a->kernels, "NAME[,NAME...]",
-            "Use this kernel or fail (vkattn devices lists them), or unfused, the baseline; of several each "
-            "in turn, with its time relative to the first");
+  add_kernel_option(app, a->choice, KernelNames::kBenchmark);
   add_choice_options(app, a->choice);
   add_device_option(app, a->where);
   add_tuning_option(app, a->where);

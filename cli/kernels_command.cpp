@@ -37,7 +37,7 @@ constexpr const char* kDefaultProblem = "b1 h8 512x512 d64";
 /// The options as typed.
 struct KernelsArguments {
   std::vector<std::string> problem;
-  std::string kernel, isa;
+  std::string isa;
   DeviceArguments where;
   ChoiceArguments choice;
   bool stats = false, json = false;
@@ -212,10 +212,11 @@ bool is_refusal(const Error& error) {
 int show_kernels(const KernelsArguments& arguments, const Invocation& invocation) {
   Problem problem =
       take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
-  require_known_kernel(arguments.kernel);
+  require_known_kernel(arguments.choice.kernel);
   if (!arguments.score.file.empty() && problem.score != ScoreKind::kNone) {
     fail_usage("give a problem one score function: either --score or the word score=…");
   }
+  PlanOptions options = take(plan_options(arguments.choice, problem.operation));
   const ScoreFile score(arguments.score);
   // A driver that only compiles is welcome here.
   const Runtime runtime = open_runtime(arguments.where, /*self_tests=*/false);
@@ -225,14 +226,6 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
     fail_device(device.device_name +
                 " tells nothing of its pipelines (it lacks VK_KHR_pipeline_executable_properties)");
   }
-  PlanOptions options;
-  options.kernel = arguments.kernel;
-  const bench::TileChoice tile = read_tile(arguments.choice, arguments.kernel, problem.operation);
-  options.tile = tile.attention;
-  options.matmul_tile = tile.matmul;
-  (problem.operation == bench::Operation::kMatmul ? options.inner_splits : options.kv_splits) =
-      read_kv_splits(arguments.choice);
-  options.arithmetic_type = read_arithmetic(arguments.choice.arithmetic);
   options.capture_statistics = wanted;
   problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
   auto made = harness::Runnable::create(runtime, problem, options);
@@ -240,7 +233,7 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   found.problem = to_string(problem);
   found.kernels = support(problem, device, options.arithmetic_type);
   if (arguments.json && !made.ok() && is_refusal(made.error())) {
-    found.kernel = arguments.kernel;
+    found.kernel = options.kernel;
     found.refusal = made.error().message;
     print(to_json_text(found, device, invocation));
   }
@@ -270,7 +263,7 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
              "VK_KHR_pipeline_executable_properties)");
   add_value(app, "--isa", a->isa, "DIR",
             "Write the driver's listings, machine code among them, into a folder");
-  add_value(app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_kernel_option(app, a->choice);
   add_choice_options(app, a->choice);
   add_score_options(app, a->score);
   add_device_option(app, a->where);

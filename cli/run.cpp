@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "choice_options.hpp"
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
@@ -173,13 +172,10 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   const Runtime runtime = open_runtime(arguments.where);
   const ScoreOnDevice score_on_device(runtime, score);
   const auto plan_start = Clock::now();
-  PlanOptions plan_options;
-  plan_options.kernel = arguments.kernel;
-  plan_options.strict_nonfinite = arguments.strict_nonfinite;
-  plan_options.arithmetic_type = read_arithmetic(arguments.arithmetic);
+  const PlanOptions options = take(plan_options(arguments.choice, bench::Operation::kForward));
   AttentionDesc desc = problem.desc;
   desc.score_function = score.function();
-  const AttentionPlan plan = take(runtime.make_plan(desc, plan_options));
+  const AttentionPlan plan = take(runtime.make_plan(desc, options));
   const double plan_ns = nanoseconds_since(plan_start);
   harness::ProblemRun run = take(harness::ProblemRun::create(runtime, problem));
   if (score.function()) {
@@ -188,14 +184,15 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
     run.set_score_function(score_on_device.buffers(), std::move(hook));
   }
   PlanOptions backward_options;
-  if (gradients) backward_options.kernel = backward_kernel(arguments.kernel, arguments.backward_kernel);
+  if (gradients)
+    backward_options.kernel = backward_kernel(arguments.choice.kernel, arguments.backward_kernel);
   const PreparedRun prepared{runtime,
                              plan,
                              run,
                              problem,
                              std::move(gradients),
                              std::move(backward_options),
-                             plan_options.arithmetic_type == DataType::kFloat16};
+                             options.arithmetic_type == DataType::kFloat16};
   Outcome outcome = execute(prepared, inputs, outputs, arguments.check);
   outcome.plan_ns = plan_ns;
   if (is_for_nothing) {

@@ -4,7 +4,6 @@
 #include <span>
 #include <utility>
 
-#include "choice_options.hpp"
 #include "console.hpp"
 #include "error.hpp"
 #include "file_names.hpp"
@@ -161,7 +160,7 @@ void require_sense_of_gradients(const RunArguments& a) {
   }
   if (!a.backward_kernel.empty() && !any)
     fail_usage("--backward-kernel is for gradients; give --grad-output and say which to write");
-  if (read_arithmetic(a.arithmetic) != DataType::kFloat32 && any) {
+  if (read_arithmetic(a.choice) != DataType::kFloat32 && any) {
     fail_usage("gradients are those of float32 arithmetic: leave out --arithmetic");
   }
 }
@@ -191,12 +190,11 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
             "Storage of keys and values, if another: these, or quantised to q8_0, q4_0 or e4m3; of two the "
             "first is for keys, the second for values");
   add_score_options(app, a.score);
-  add_value(app, "--kernel", a.kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_kernel_option(app, a.choice);
   add_value(app, "--backward-kernel", a.backward_kernel, "NAME",
             "Use this kernel for gradients or fail, default: that of --kernel");
-  add_arithmetic_option(app, a.arithmetic);
-  add_switch(app, "--strict-nonfinite", a.strict_nonfinite,
-             "Only kernels in which no NaN or infinity of a hidden value reaches the output");
+  add_arithmetic_option(app, a.choice);
+  add_strict_option(app, a.choice);
   add_device_option(app, a.where);
   add_tuning_option(app, a.where);
   add_switch(app, "--check", a.check,
@@ -241,8 +239,9 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   options.problem.desc.has_lse = !arguments.lse.empty() || asks_for_gradients(arguments);
   parse_words(arguments.words, options.problem);
   options.is_align_left_out = asks_for_positions(arguments.words) && !is_given(arguments.words, "--align");
-  require_known_kernel(arguments.kernel);
-  if (asks_for_gradients(arguments)) (void)backward_kernel(arguments.kernel, arguments.backward_kernel);
+  require_known_kernel(arguments.choice.kernel);
+  if (asks_for_gradients(arguments))
+    (void)backward_kernel(arguments.choice.kernel, arguments.backward_kernel);
   return options;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "choice_options.hpp"
 #include "command.hpp"
 #include "open_runtime.hpp"
 #include "run_inputs.hpp"
@@ -16,10 +17,11 @@ namespace vkattn::cli {
 /// The options as typed.
 struct RunArguments : RunFiles, OutputPaths {
   std::vector<WordArgument> words;
-  std::string type, kv_type, kernel, backward_kernel, arithmetic;
+  std::string type, kv_type, backward_kernel;
+  ChoiceArguments choice;
   DeviceArguments where;
   std::string layout = "bhsd";
-  bool strict_nonfinite = false, check = false, json = false;
+  bool check = false, json = false;
   ScoreArguments score;
 };
 

@@ -29,8 +29,9 @@ constexpr const char* kDefaultFile = "vkattn-tuning.json";
 /// The options as typed.
 struct TuneArguments {
   std::vector<std::string> problems;
-  std::string suite, max_seconds, arithmetic, output = kDefaultFile;
+  std::string suite, max_seconds, output = kDefaultFile;
   DeviceArguments where;
+  ChoiceArguments choice;
 };
 
 /// Columns of the table.
@@ -65,7 +66,7 @@ void print_outcome(const Table& table, const bench::TuneOutcome& outcome) {
 
 bench::TuneOptions read_options(const TuneArguments& arguments) {
   bench::TuneOptions options;
-  options.arithmetic_type = read_arithmetic(arguments.arithmetic);
+  options.plan.arithmetic_type = read_arithmetic(arguments.choice);
   if (!arguments.max_seconds.empty()) {
     options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
     if (!(options.max_seconds > 0)) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
@@ -109,7 +110,7 @@ void save(AtomicFile& file, const Capabilities& device, const std::vector<detail
 int run_tune(const TuneArguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
   const bench::TuneOptions options = read_options(arguments);
-  if (options.arithmetic_type != DataType::kFloat32) require_attention(problems);
+  if (options.plan.arithmetic_type != DataType::kFloat32) require_attention(problems);
   // A plan with a score function reads what was measured for the same problem without it.
   std::erase_if(problems,
                 [](const bench::NamedProblem& named) { return named.problem.score != ScoreKind::kNone; });
@@ -164,7 +165,7 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
   add_device_option(app, a->where);
-  add_arithmetic_option(app, a->arithmetic);
+  add_arithmetic_option(app, a->choice);
   add_value(app, "--max-seconds", a->max_seconds, "S", "Time for one problem, default 20");
   add_value(app, "--output", a->output, "FILE",
             std::string("The file to write, default ") + kDefaultFile +

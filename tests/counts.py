@@ -56,7 +56,7 @@ FACTS = (
     )),
     # An option of a plan. A plan has a number of parts (kv_splits of the shaders' parameters, at most kMaxKvSplits) whether
     # it was asked for one or not.
-    Fact("kv_splits", 19, r"kv[_-]?splits", (r"\bkMaxKvSplits\b", r"\b(?:p|params)\.kv_splits\b", r"\buint kv_splits;")),
+    Fact("kv_splits", 14, r"kv[_-]?splits", (r"\bkMaxKvSplits\b", r"\b(?:p|params)\.kv_splits\b", r"\buint kv_splits;")),
     # A field of the C interface: one of two structures, with a default, and by a name that C++ and Python do not use.
     Fact("rotary_position_scale", 2, r"rotary_position_scale"),
 )

@@ -326,7 +326,7 @@ TEST(Report, JsonHasUnitsInItsNames) {
 TEST(Report, Float16ArithmeticHasNoShareOfAPeak) {
   bench::Report report = made_up_report();
   report.rows.resize(1);
-  report.options.arithmetic_type = DataType::kFloat16;
+  report.options.plan.arithmetic_type = DataType::kFloat16;
   bench::Row& row = report.rows.front();
   row.kernel = "tile";
   row.arithmetic_type = DataType::kFloat16;

@@ -100,8 +100,8 @@ TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   expect_refused("kernels '" + problem + "' ",
                  {{"--kernel decode", "there is no kernel 'decode' for these gradients"},
                   {"--kernel tile --tile threads=64", "block sizes of its own for each device"},
-                  {"--kv-splits 2", "kv_splits is set, but is not used by gradients"},
-                  {"--arithmetic f16", "arithmetic_type is set, but is not used by gradients"}});
+                  {"--kv-splits 2", "--kv-splits is set, but is not used by gradients"},
+                  {"--arithmetic f16", "--arithmetic is set, but is not used by gradients"}});
   refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);
 }
 
@@ -122,7 +122,7 @@ TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
   const std::string no_subgroups = "has no block size subgroups (4 were given) but threads";
   expect_refused(command,
                  {{"--kernel decode", "there is no kernel 'decode' for this matrix multiplication"},
-                  {"--arithmetic f16", "arithmetic_type is set, but is not used by a matrix multiplication"},
+                  {"--arithmetic f16", "--arithmetic is set, but is not used by a matrix multiplication"},
                   {tile + "threads=64,keys=2", "there is no block size 'keys'"},
                   {tile + "threads=5,rows=2,columns=4,inner=16", "threads 5", 3},
                   {tile + "threads=64,subgroups=4,rows=2,columns=4,inner=16", no_subgroups, 3},
