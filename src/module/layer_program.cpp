@@ -41,8 +41,9 @@ JoinedTensor joined(const BufferRange& symbol) {
   if (symbol.buffer == VkBuffer{}) return {};
   const std::uint64_t number = number_of(symbol);
   if (number == kHeadSharesNumber) return {In::kNumbers, 0, 0};
-  if (number == kWorkspaceNumber) return {In::kWorkspace, 0, symbol.offset};
-  return {In::kTensor, static_cast<std::uint32_t>(number), symbol.offset};
+  const std::uint64_t bytes = has_end(symbol) ? symbol.size : 0;
+  if (number == kWorkspaceNumber) return {In::kWorkspace, 0, symbol.offset, bytes};
+  return {In::kTensor, static_cast<std::uint32_t>(number), symbol.offset, bytes};
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ LayerProgram::LayerProgram(const Device& device, const MultiHeadAttentionOptions
 }
 
 BufferRange LayerProgram::take(VkDeviceSize bytes) {
-  return behind(symbol(kWorkspaceNumber), pieces_.take(bytes).byte);
+  return part_of(symbol(kWorkspaceNumber), pieces_.take(bytes));
 }
 
 PlanOptions LayerProgram::options_of(const PlanOptions& step) const {

@@ -115,10 +115,10 @@ BufferRange BetweenSteps::projection(std::size_t which, const LayerShape& shape,
 
 BetweenSteps between_steps(const LayerMemory& memory, const BufferRange& base) {
   BetweenSteps between;
-  for (const Piece& piece : memory.projected) between.projected.push_back(behind(base, piece.byte));
-  between.turned = behind(base, memory.turned.byte);
-  between.heads = behind(base, memory.heads.byte);
-  between.lse = behind(base, memory.lse.byte);
+  for (const Piece& piece : memory.projected) between.projected.push_back(part_of(base, piece));
+  between.turned = part_of(base, memory.turned);
+  between.heads = part_of(base, memory.heads);
+  between.lse = part_of(base, memory.lse);
   return between;
 }
 

@@ -9,10 +9,11 @@ namespace {
 
 static_assert(sizeof(VkBuffer) == sizeof(std::uint64_t));
 
+constexpr VkDeviceSize kAny = VkDeviceSize{1} << 62;
+
 }  // namespace
 
 BufferRange symbol(std::uint64_t number) {
-  constexpr VkDeviceSize kAny = VkDeviceSize{1} << 62;
   return {std::bit_cast<VkBuffer>(number + 1), 0, kAny};
 }
 
@@ -22,6 +23,14 @@ std::uint64_t number_of(const BufferRange& symbol) {
 
 BufferRange behind(const BufferRange& symbol, VkDeviceSize bytes) {
   return {symbol.buffer, symbol.offset + bytes, symbol.size - bytes};
+}
+
+BufferRange part_of(const BufferRange& symbol, const Piece& piece) {
+  return {symbol.buffer, symbol.offset + piece.byte, piece.bytes};
+}
+
+bool has_end(const BufferRange& symbol) {
+  return symbol.size < kAny / 2;
 }
 
 }  // namespace vkattn::detail

@@ -89,5 +89,9 @@ template <class Tensors>
 
 /// What lies so many bytes behind.
 [[nodiscard]] BufferRange behind(const BufferRange& symbol, VkDeviceSize bytes);
+/// A piece of what it stands for, which ends where that does.
+[[nodiscard]] BufferRange part_of(const BufferRange& symbol, const Piece& piece);
+/// That it is a piece.
+[[nodiscard]] bool has_end(const BufferRange& symbol);
 
 }  // namespace vkattn::detail

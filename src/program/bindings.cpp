@@ -38,18 +38,21 @@ Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange
   const auto fail = [&](auto&&... parts) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message("the ", tensor.name, " ", parts...)};
   };
+  // Nothing is put together before it is known to be an error: recording with tensors checks them too.
+  const auto fail_bytes = [&](auto&&... parts) {
+    const bool has_shape = !tensor.shape.empty();
+    return fail(has_shape ? "of " : "", tensor.shape, has_shape ? " needs " : "needs ", tensor.bytes,
+                parts...);
+  };
   if (tensor.bytes == 0) return {};
-  const std::string shape = tensor.shape.empty() ? "" : message("of ", tensor.shape, " ");
   if (range.buffer == VK_NULL_HANDLE) {
-    return tensor.may_be_null ? Result<void>()
-                              : fail(shape, "needs ", tensor.bytes, " bytes but its buffer is null");
+    return tensor.may_be_null ? Result<void>() : fail_bytes(" bytes but its buffer is null");
   }
   if (range.offset % tensor.alignment_bytes != 0) {
     return fail("begins at byte ", range.offset, ", which is no multiple of ", tensor.alignment_bytes, ", ",
                 tensor.alignment_name);
   }
-  if (range.size < tensor.bytes)
-    return fail(shape, "needs ", tensor.bytes, " bytes but its range has ", range.size);
+  if (range.size < tensor.bytes) return fail_bytes(" bytes but its range has ", range.size);
   if (range.size >= VK_WHOLE_SIZE - range.offset) {
     return fail("has a range of ", range.size, " bytes from byte ", range.offset,
                 " on, which no buffer has: give its size, not VK_WHOLE_SIZE");

@@ -52,6 +52,11 @@ void place(const JoinedPart& part, ProgramSet& set) {
     }
     if (binding.from != From::kTensor && binding.from != From::kTensorOrWorkspace) continue;
     const JoinedTensor& at = part.tensors[binding.index];
+    // What lies behind its own bytes may be in use by others at the same time.
+    if (binding.to_end && at.bytes != 0) {
+      binding.bytes = std::max(binding.bytes, at.bytes - std::min(at.bytes, binding.first_byte));
+      binding.to_end = false;
+    }
     binding.first_byte += at.byte;
     binding.index = at.index;
     if (at.in == JoinedTensor::In::kWorkspace) binding.from = From::kInWorkspace;
@@ -77,12 +82,14 @@ std::uint32_t join(const JoinedPart& part, ProgramDesc& whole) {
   }
   if (part.program.steps.empty()) return first_pass;
   const std::uint32_t layout = layout_for(part.program, whole);
-  for (ProgramPass pass : part.program.passes) {
+  // Passes before the first step's record nothing.
+  const std::uint32_t recorded = part.program.steps.front().pass;
+  for (std::uint32_t i = 0; i < part.program.passes.size(); ++i) {
+    ProgramPass pass = part.program.passes[i];
     pass.layout = layout;
-    // By itself the part would have none before its first pass.
-    if (whole.passes.size() == first_pass) pass.barrier.reset();
+    if (i <= recorded) pass.barrier.reset();  // of no use before the first, as the part is by itself
     // A call may leave the first passes out, so that each may be the one that waits.
-    if (part.waits && (pass.barrier || whole.passes.size() == first_pass)) {
+    if (part.waits && (pass.barrier || i == recorded)) {
       pass.barrier =
           PassBarrier{VK_ACCESS_SHADER_WRITE_BIT | (pass.barrier ? pass.barrier->from : 0), kShaderAccess};
     }

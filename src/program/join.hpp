@@ -21,6 +21,7 @@ struct JoinedTensor {
   In in = In::kNowhere;
   std::uint32_t index = 0;
   std::uint64_t byte = 0;
+  std::uint64_t bytes = 0;  ///< from there on that are the part's; 0: all that is there
 };
 
 /// A program that becomes a part of another.

@@ -112,13 +112,13 @@ vkattn_multi_head_attention_desc small_c_layer(const vkattn_attention_desc& head
 }
 
 const std::vector<CPlanKind>& c_plan_kinds() {
-  static const std::vector<CPlanKind> all{{"attention", true, false, create_attention},
-                                          {"append", true, false, create_append},
-                                          {"merge", true, false, create_merge},
-                                          {"gradients", true, false, create_gradients},
-                                          {"product", true, false, create_product},
-                                          {"layer", true, true, create_layer},
-                                          {"layer gradients", false, true, create_layer_gradients}};
+  static const std::vector<CPlanKind> all{{"attention", create_attention},
+                                          {"append", create_append},
+                                          {"merge", create_merge},
+                                          {"gradients", create_gradients},
+                                          {"product", create_product},
+                                          {"layer", create_layer},
+                                          {"layer gradients", create_layer_gradients}};
   return all;
 }
 

@@ -44,8 +44,6 @@ using OwnedScoreFunction = Owned<vkattn_score_function, vkattn_score_function_re
 /// One kind of plan, on a small problem of it.
 struct CPlanKind {
   const char* name;
-  bool has_pipelines;  ///< and statistics of them
-  bool has_steps;      ///< is a layer, without push descriptors
   vkattn_result (*create)(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
                           vkattn_error* error);
 };

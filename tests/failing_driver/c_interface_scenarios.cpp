@@ -135,7 +135,7 @@ class InterfaceAsking : public InterfaceOnDevice {
  public:
   explicit InterfaceAsking(const char* kind) : kind_(c_plan_kind(kind)) {
     vkattn_plan_options options = initial(vkattn_plan_options_init);
-    options.capture_statistics = kind_.has_pipelines ? 1 : 0;
+    options.capture_statistics = 1;
     create(kind, options, plan_);
     step("texts", [this] {
       std::array<char, 64> text{};
@@ -151,17 +151,17 @@ class InterfaceAsking : public InterfaceOnDevice {
 
  private:
   template <class Item>
-  void ask_list(bool has_it, vkattn_result (*get)(const vkattn_plan*, Item*, std::uint32_t*, vkattn_error*)) {
+  void ask_list(vkattn_result (*get)(const vkattn_plan*, Item*, std::uint32_t*, vkattn_error*)) {
     std::array<Item, 2> items{};
     std::uint32_t count = items.size();
-    must_be(has_it, get(plan_.get(), items.data(), &count, &error_));
+    must_succeed(get(plan_.get(), items.data(), &count, &error_));
   }
 
   void ask_for_lists() {
-    ask_list(true, vkattn_plan_get_dispatches);
-    ask_list(true, vkattn_plan_get_estimates);
-    ask_list(kind_.has_pipelines, vkattn_plan_get_pipelines);
-    ask_list(kind_.has_pipelines, vkattn_plan_get_statistics);
+    ask_list(vkattn_plan_get_dispatches);
+    ask_list(vkattn_plan_get_estimates);
+    ask_list(vkattn_plan_get_pipelines);
+    ask_list(vkattn_plan_get_statistics);
   }
 
   void ask_for_answers() {
@@ -224,7 +224,6 @@ class InterfaceLater : public InterfaceOnDevice {
           plans.data(), static_cast<std::uint32_t>(plans.size()),
           [](void* /*user*/, vkattn_job job, void* data) { job(data); }, nullptr, &error_));
     });
-    if (kind_.has_steps) return;
     step("vkattn_record_push", [this] {
       vkattn_plan_options options = initial(vkattn_plan_options_init);
       options.push_descriptors = 1;

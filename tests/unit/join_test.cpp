@@ -125,6 +125,18 @@ TEST(JoinTest, APartThatWaitsBeginsWithABarrier) {
   }
 }
 
+// As where an append has no keys.
+TEST(JoinTest, TheFirstPassWithStepsWaits) {
+  ProgramDesc whole = empty_whole(2);
+  const std::array<JoinedTensor, 2> tensors{{{In::kTensor, 0, 0}, {In::kTensor, 1, 0}}};
+  ProgramDesc part = two_passes(4);
+  part.steps.erase(part.steps.begin());
+  (void)join({part, tensors, 0, true}, whole);
+  EXPECT_FALSE(whole.passes[0].barrier);
+  ASSERT_TRUE(whole.passes[1].barrier);
+  EXPECT_EQ(whole.passes[1].barrier->to, kReadAndWrite);
+}
+
 TEST(JoinTest, APartWithoutStepsAddsNone) {
   ProgramDesc whole = empty_whole(2);
   ProgramDesc part = two_passes(4);
