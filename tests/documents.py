@@ -1,0 +1,79 @@
+#!/usr/bin/python3
+"""Links of the documents lead to files and headings that are there, and README.md stays short and has no figure of its own.
+
+    tests/documents.py    exit code 1 where a link leads nowhere, README.md is too long, or a row of its table of speed has
+                          numbers that no line of docs/performance.md has together
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+MOST_LINES = 130
+SPEED = "## How fast it is"
+
+
+def without_code(text):
+    """Blocks of code have brackets that are no links."""
+    return re.sub(r"^```.*?^```$|^    .*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path):
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", without_code(path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(text):
+    return re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'<img src="([^"]+)"', text)
+
+
+def faults_of_links(path):
+    for link in links(without_code(path.read_text(encoding="utf-8"))):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        if re.match(r"[a-z]+:", link):
+            continue
+        if not target.exists():
+            yield f"{path.relative_to(ROOT)}: {link}: there is no such file"
+        elif anchor and anchor not in anchors(target):
+            yield f"{path.relative_to(ROOT)}: {link}: there is no such heading"
+
+
+def numbers(text):
+    return re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\d)", text)
+
+
+def speed_rows(readme):
+    """Of each row with times: its cells behind the problem."""
+    table = readme.partition(SPEED)[2].partition("\n## ")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
+    return [row[1:] for row in cells if numbers(row[1])]
+
+
+def faults_of_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = len(readme.splitlines())
+    if lines > MOST_LINES:
+        yield f"README.md has {lines} lines, at most {MOST_LINES} are allowed; docs/guide.md and docs/tool.md have room"
+    rows = speed_rows(readme)
+    if not rows:
+        yield f"README.md has no table of times under '{SPEED}'"
+    measured = [set(numbers(line)) for line in (ROOT / "docs/performance.md").read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        told = {number for cell in row for number in numbers(cell)}
+        if not any(told <= line for line in measured):
+            yield f"README.md: {' | '.join(row)}: no line of docs/performance.md has these numbers"
+
+
+def main():
+    faults = [fault for path in DOCUMENTS for fault in faults_of_links(path)] + list(faults_of_readme())
+    for fault in faults:
+        print(f"FAILED {fault}", file=sys.stderr)
+    print(f"{len(DOCUMENTS)} documents, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
