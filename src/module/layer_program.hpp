@@ -17,6 +17,16 @@
 #include "operation/plan_state.hpp"
 #include "program/program.hpp"
 
+namespace vkattn {
+
+// Made where their operations are, which layers do not see: sources of a folder may be compiled as one.
+extern template class PlanOf<AttentionPlan, AttentionDesc, AttentionTensors>;
+extern template class PlanOf<AppendPlan, AppendDesc, AppendTensors>;
+extern template class PlanOf<BackwardPlan, BackwardDesc, BackwardTensors>;
+extern template class PlanOf<MatmulPlan, MatmulDesc, MatmulTensors>;
+
+}  // namespace vkattn
+
 namespace vkattn::detail {
 
 /// A step where it stands among the others. Those of one phase work on different data.
