@@ -2,24 +2,17 @@
 #pragma once
 
 #include <vkattn/vkattn.h>
-#include <vkattn/attention_plan.hpp>
-#include <vkattn/backward.hpp>
-#include <vkattn/cache.hpp>
-#include <vkattn/matmul.hpp>
-#include <vkattn/merge.hpp>
-#include <vkattn/multi_head_attention.hpp>
+
+#include "c/operations.hpp"
 
 namespace vkattn::c {
 
-[[nodiscard]] Result<AttentionDesc> attention_desc(const vkattn_attention_desc* given);
-[[nodiscard]] Result<AppendDesc> append_desc(const vkattn_append_desc* given);
-[[nodiscard]] Result<MergeDesc> merge_desc(const vkattn_merge_desc* given);
-[[nodiscard]] Result<BackwardDesc> backward_desc(const vkattn_backward_desc* given);
-[[nodiscard]] Result<MatmulDesc> matmul_desc(const vkattn_matmul_desc* given);
-[[nodiscard]] Result<MultiHeadAttentionDesc> multi_head_attention_desc(
-    const vkattn_multi_head_attention_desc* given);
-[[nodiscard]] Result<MultiHeadAttentionBackwardDesc> multi_head_attention_backward_desc(
-    const vkattn_multi_head_attention_backward_desc* given);
+/// A problem as that of C++: attention_desc(), append_desc() and so on.
+/// @{
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
+  [[nodiscard]] Result<DESC> NAME##_desc(const vkattn_##NAME##_desc* given);
+#include "common/operations.def"
+/// @}
 
 /// Null: all defaults.
 [[nodiscard]] Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given);

@@ -2,11 +2,6 @@
 #pragma once
 
 #include <vkattn/vkattn.h>
-#include <vkattn/backward.hpp>
-#include <vkattn/cache.hpp>
-#include <vkattn/matmul.hpp>
-#include <vkattn/merge.hpp>
-#include <vkattn/multi_head_attention.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -14,6 +9,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "c/operations.hpp"
 #include "common/members.hpp"
 
 namespace vkattn::c {

@@ -2,12 +2,6 @@
 #pragma once
 
 #include <vkattn/vkattn.h>
-#include <vkattn/attention_plan.hpp>
-#include <vkattn/backward.hpp>
-#include <vkattn/cache.hpp>
-#include <vkattn/matmul.hpp>
-#include <vkattn/merge.hpp>
-#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/self_test.hpp>
 
@@ -22,12 +16,8 @@
 #include <variant>
 
 #include "c/live_handles.hpp"
+#include "c/operations.hpp"
 #include "common/message.hpp"
-
-namespace vkattn::c {
-using AnyPlan = std::variant<AttentionPlan, AppendPlan, MergePlan, BackwardPlan, MatmulPlan,
-                             MultiHeadAttentionPlan, MultiHeadAttentionBackwardPlan>;
-}  // namespace vkattn::c
 
 struct vkattn_device {
   std::atomic<std::uint32_t> references{1};

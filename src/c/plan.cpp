@@ -35,50 +35,13 @@ vkattn_result create(vkattn_device* device, const Given* desc, const vkattn_plan
 
 }  // namespace
 
-vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
-                                           const vkattn_plan_options* options, vkattn_plan** plan,
-                                           vkattn_error* error) {
-  return create<vkattn::AttentionPlan>(device, desc, options, plan, error, c::attention_desc, c::options_for);
-}
-
-vkattn_result vkattn_plan_create_append(vkattn_device* device, const vkattn_append_desc* desc,
-                                        const vkattn_plan_options* options, vkattn_plan** plan,
-                                        vkattn_error* error) {
-  return create<vkattn::AppendPlan>(device, desc, options, plan, error, c::append_desc, c::options_for);
-}
-
-vkattn_result vkattn_plan_create_merge(vkattn_device* device, const vkattn_merge_desc* desc,
-                                       const vkattn_plan_options* options, vkattn_plan** plan,
-                                       vkattn_error* error) {
-  return create<vkattn::MergePlan>(device, desc, options, plan, error, c::merge_desc, c::options_for);
-}
-
-vkattn_result vkattn_plan_create_backward(vkattn_device* device, const vkattn_backward_desc* desc,
-                                          const vkattn_plan_options* options, vkattn_plan** plan,
-                                          vkattn_error* error) {
-  return create<vkattn::BackwardPlan>(device, desc, options, plan, error, c::backward_desc, c::options_for);
-}
-
-vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const vkattn_matmul_desc* desc,
-                                        const vkattn_plan_options* options, vkattn_plan** plan,
-                                        vkattn_error* error) {
-  return create<vkattn::MatmulPlan>(device, desc, options, plan, error, c::matmul_desc, c::matmul_options);
-}
-
-vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
-                                                      const vkattn_multi_head_attention_desc* desc,
-                                                      const vkattn_plan_options* options, vkattn_plan** plan,
-                                                      vkattn_error* error) {
-  return create<vkattn::MultiHeadAttentionPlan>(device, desc, options, plan, error,
-                                                c::multi_head_attention_desc, c::layer_options);
-}
-
-vkattn_result vkattn_plan_create_multi_head_attention_backward(
-    vkattn_device* device, const vkattn_multi_head_attention_backward_desc* desc,
-    const vkattn_plan_options* options, vkattn_plan** plan, vkattn_error* error) {
-  return create<vkattn::MultiHeadAttentionBackwardPlan>(
-      device, desc, options, plan, error, c::multi_head_attention_backward_desc, c::layer_options);
-}
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS)                                         \
+  vkattn_result vkattn_plan_create_##NAME(vkattn_device* device, const vkattn_##NAME##_desc* desc, \
+                                          const vkattn_plan_options* options, vkattn_plan** plan,  \
+                                          vkattn_error* error) {                                   \
+    return create<vkattn::PLAN>(device, desc, options, plan, error, c::NAME##_desc, c::OPTIONS);   \
+  }
+#include "common/operations.def"
 
 vkattn_result vkattn_plan_retain(vkattn_plan* plan) {
   return c::retain(plan);

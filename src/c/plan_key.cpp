@@ -27,37 +27,9 @@ vkattn_result write_key(const Given* desc, char* text, size_t* bytes, vkattn_err
 
 }  // namespace
 
-vkattn_result vkattn_plan_key_attention(const vkattn_attention_desc* desc, char* text, size_t* bytes,
-                                        vkattn_error* error) {
-  return write_key(desc, text, bytes, error, c::attention_desc);
-}
-
-vkattn_result vkattn_plan_key_append(const vkattn_append_desc* desc, char* text, size_t* bytes,
-                                     vkattn_error* error) {
-  return write_key(desc, text, bytes, error, c::append_desc);
-}
-
-vkattn_result vkattn_plan_key_merge(const vkattn_merge_desc* desc, char* text, size_t* bytes,
-                                    vkattn_error* error) {
-  return write_key(desc, text, bytes, error, c::merge_desc);
-}
-
-vkattn_result vkattn_plan_key_backward(const vkattn_backward_desc* desc, char* text, size_t* bytes,
-                                       vkattn_error* error) {
-  return write_key(desc, text, bytes, error, c::backward_desc);
-}
-
-vkattn_result vkattn_plan_key_matmul(const vkattn_matmul_desc* desc, char* text, size_t* bytes,
-                                     vkattn_error* error) {
-  return write_key(desc, text, bytes, error, c::matmul_desc);
-}
-
-vkattn_result vkattn_plan_key_multi_head_attention(const vkattn_multi_head_attention_desc* desc, char* text,
-                                                   size_t* bytes, vkattn_error* error) {
-  return write_key(desc, text, bytes, error, c::multi_head_attention_desc);
-}
-
-vkattn_result vkattn_plan_key_multi_head_attention_backward(
-    const vkattn_multi_head_attention_backward_desc* desc, char* text, size_t* bytes, vkattn_error* error) {
-  return write_key(desc, text, bytes, error, c::multi_head_attention_backward_desc);
-}
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS)                                          \
+  vkattn_result vkattn_plan_key_##NAME(const vkattn_##NAME##_desc* desc, char* text, size_t* bytes, \
+                                       vkattn_error* error) {                                       \
+    return write_key(desc, text, bytes, error, c::NAME##_desc);                                     \
+  }
+#include "common/operations.def"

@@ -294,12 +294,8 @@ Result<typename Plan::Tensors> tensors_of(const vkattn_execution& given) {
   return tensors;
 }
 
-template Result<A> tensors_of<AttentionPlan>(const vkattn_execution&);
-template Result<P> tensors_of<AppendPlan>(const vkattn_execution&);
-template Result<M> tensors_of<MergePlan>(const vkattn_execution&);
-template Result<B> tensors_of<BackwardPlan>(const vkattn_execution&);
-template Result<T> tensors_of<MatmulPlan>(const vkattn_execution&);
-template Result<L> tensors_of<MultiHeadAttentionPlan>(const vkattn_execution&);
-template Result<G> tensors_of<MultiHeadAttentionBackwardPlan>(const vkattn_execution&);
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
+  template Result<PLAN::Tensors> tensors_of<PLAN>(const vkattn_execution&);
+#include "common/operations.def"
 
 }  // namespace vkattn::c

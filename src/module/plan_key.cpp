@@ -73,26 +73,10 @@ std::string key_of(const char* kind, const Desc& desc) {
 
 }  // namespace
 
-std::string plan_key(const AttentionDesc& desc) {
-  return key_of("attention ", desc);
-}
-std::string plan_key(const AppendDesc& desc) {
-  return key_of("append ", desc);
-}
-std::string plan_key(const MergeDesc& desc) {
-  return key_of("merge ", desc);
-}
-std::string plan_key(const BackwardDesc& desc) {
-  return key_of("backward ", desc);
-}
-std::string plan_key(const MatmulDesc& desc) {
-  return key_of("matmul ", desc);
-}
-std::string plan_key(const MultiHeadAttentionDesc& desc) {
-  return key_of("multi_head_attention ", desc);
-}
-std::string plan_key(const MultiHeadAttentionBackwardDesc& desc) {
-  return key_of("multi_head_attention_backward ", desc);
-}
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
+  std::string plan_key(const DESC& desc) {                 \
+    return key_of(#NAME " ", desc);                        \
+  }
+#include "common/operations.def"
 
 }  // namespace vkattn

@@ -1,0 +1,35 @@
+// The plans of all operations (common/operations.def), as one type.
+#pragma once
+
+#include <vkattn/attention_plan.hpp>
+#include <vkattn/backward.hpp>
+#include <vkattn/cache.hpp>
+#include <vkattn/matmul.hpp>
+#include <vkattn/merge.hpp>
+#include <vkattn/multi_head_attention.hpp>
+
+#include <variant>
+
+namespace vkattn::c {
+
+/// `Nothing` stands before the first, as each row begins with a comma.
+template <class Nothing, class... Plans>
+struct AnyPlanOf {
+  using Type = std::variant<Plans...>;
+};
+using AnyPlan = AnyPlanOf<void
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) , PLAN
+#include "common/operations.def"
+                          >::Type;
+
+/// What messages call a kind of plan.
+template <class Plan>
+struct Kind;
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
+  template <>                                              \
+  struct Kind<PLAN> {                                      \
+    static constexpr const char* kName = WORDS;            \
+  };
+#include "common/operations.def"
+
+}  // namespace vkattn::c
