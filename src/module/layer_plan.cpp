@@ -1,8 +1,9 @@
 // A layer and its gradients as operations.
-#include <array>
-#include <cstring>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/message.hpp"

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/message.hpp"
-
 namespace vkattn::detail {
 
 /// Words, or a gzip file that the build made of them; someone else keeps either. Binaries of the build stay
@@ -65,14 +63,7 @@ struct ShaderBinary {
   return nullptr;
 }
 
-/// The binary of that name, or why the build has none.
-[[nodiscard]] inline Result<ShaderCode> built_shader(std::span<const ShaderBinary> set,
-                                                     std::string_view name) {
-  const ShaderBinary* const binary = find_shader(set, name);
-  if (binary != nullptr && binary->is_built()) return binary->code();
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("this build left the shader ", name,
-                       " out: ", binary != nullptr ? binary->reason : "there is none of that name")};
-}
+/// The code of the binary of that name, or why the build has none.
+[[nodiscard]] Result<ShaderCode> built_shader(std::span<const ShaderBinary> set, std::string_view name);
 
 }  // namespace vkattn::detail
