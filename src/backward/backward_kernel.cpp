@@ -119,7 +119,7 @@ std::string summary_of(const BackwardTile& tile, std::string_view owned, std::st
                  " invocations, ", tile.shared_bytes(), " bytes of shared memory");
 }
 
-// AMD's compiler keeps loops over few chunks of dims that way, too: docs/performance.md.
+// AMD's compiler keeps loops over few chunks of dims that way, too: docs/trials/gpu_compilers.md.
 bool writes_out(const BackwardDesc& desc, const Capabilities& capabilities) {
   constexpr std::int64_t kFewDims = 64;
   return writes_out_steps(capabilities) ||

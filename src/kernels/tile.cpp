@@ -65,7 +65,8 @@ bool has_packed_keys(const AttentionDesc& desc) {
   return is_packed(desc.key) && is_packed(desc.value) && desc.head_dim % 4 == 0 && desc.value_dim % 4 == 0;
 }
 
-// Whether keys and values stay float16 in shared memory: docs/performance.md has what compilers make of it.
+// Whether keys and values stay float16 in shared memory: docs/trials/gpu_compilers.md has what compilers
+// make of it.
 bool packs_keys(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (!has_packed_keys(desc)) return false;
   switch (architecture(capabilities)) {
@@ -111,7 +112,7 @@ std::string shader_of(const AttentionDesc& desc, const Capabilities& capabilitie
 
 // AMD's and, before Xe2, Intel's compiler keep the loop over chunks of output dims, too, and select what it
 // reaches by its counter through branches. With few rows a thread AMD's does better with the loop:
-// docs/performance.md.
+// docs/trials/gpu_compilers.md.
 bool writes_out(const TileSizes& shape, const Capabilities& capabilities) {
   return writes_out_steps(capabilities) || (capabilities.vendor_id == kVendorAmd && shape.rows >= 4) ||
          architecture(capabilities) == Architecture::kIntelGen12;

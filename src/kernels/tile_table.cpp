@@ -1,4 +1,4 @@
-// The tile table: see tile_table.hpp. docs/performance.md tells what the numbers come from.
+// The tile table: see tile_table.hpp. docs/trials/ tells what the numbers come from.
 #include "kernels/tile_table.hpp"
 
 #include <algorithm>
@@ -105,9 +105,8 @@ constexpr std::array kTable{
     TileEntry{"decode", {}, decode(128, 16, 1)},
     TileEntry{"decode", {DeviceClass::kCpu}, decode(32, 16, 1)},
 
-    // 128 rows read keys and values once for twice as many, and have more waves (docs/performance.md); fewer
-    // rows would
-    // leave compute units without a workgroup.
+    // 128 rows read keys and values once for twice as many, and have more waves
+    // (docs/trials/gpu_compilers.md); fewer rows would leave compute units without a workgroup.
     TileEntry{"matrix", gpu(Architecture::kAmdRdna, 0, kManyRows), matrix(8, 32)},
     TileEntry{"matrix", gpu(Architecture::kNvidia, 0, kManyRows), matrix(8, 32)},
     TileEntry{"matrix", {}, matrix(4, 32)},

@@ -1,5 +1,5 @@
-// Which operands of a matrix multiplication are copied first: see matmul_copies.hpp, and docs/performance.md
-// for the figures behind the rule.
+// Which operands of a matrix multiplication are copied first: see matmul_copies.hpp, and
+// docs/trials/lavapipe.md for the figures behind the rule.
 #include "matmul/matmul_copies.hpp"
 
 #include <algorithm>

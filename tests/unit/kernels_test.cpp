@@ -89,7 +89,7 @@ TEST(Tile, ASubgroupSizeIsAskedForWhereThereAreSeveral) {
   EXPECT_EQ(size_with([](auto& c) { c.compute_full_subgroups = false; }), 0U);
 }
 
-// On which GPUs that saves registers: docs/performance.md.
+// On which GPUs that saves registers: docs/trials/gpu_compilers.md.
 TEST(Tile, KeysAndValuesStayFloat16WhereThatSavesRegisters) {
   const auto packs = [](std::uint32_t vendor_id, const char* problem, std::uint32_t subgroup_size = 64) {
     Capabilities c = gpu(32768);

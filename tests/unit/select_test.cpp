@@ -275,7 +275,7 @@ TEST(Select, EachFamilyHasWhatItsRegistersHold) {
   }
 }
 
-/// Those whose compilers reach sums of a loop through branches, docs/performance.md.
+/// Those whose compilers reach sums of a loop through branches, docs/trials/gpu_compilers.md.
 TEST(Select, SomeFamiliesWriteOutTheStepsOfTile) {
   const auto writes_out = [](const Family& family, const TileSizes& tile) {
     const AttentionDesc desc = desc_of("h8 1024x1024 d64");
