@@ -166,7 +166,7 @@ Result<Bindings> UnfusedPlan::make_bindings(const AttentionTensors& tensors,
   std::array<BufferRange, detail::kTensorCount> ranges;
   std::ranges::transform(detail::tensor_table(), ranges.begin(),
                          [&](const detail::TensorRow& row) { return tensors.*row.range; });
-  auto bindings = program_->bind({ranges, workspace, {}, 0});
+  auto bindings = program_->bind({ranges, workspace, {}, {}});
   if (!bindings) return bindings.error();
   return Bindings(*std::move(bindings));
 }
