@@ -39,7 +39,7 @@ Result<ComputePass> ComputePass::create(const Runtime& runtime, const detail::Sh
   auto program = detail::Program::create(runtime.device().share(), std::move(desc),
                                          {runtime.pipeline_cache(), false, false});
   if (!program.ok()) return program.error();
-  auto bindings = program.value()->bind({buffers, {}, {}, 0});
+  auto bindings = program.value()->bind({buffers, {}, {}, {}});
   if (!bindings.ok()) return bindings.error();
   return ComputePass(*std::move(program), Bindings(*std::move(bindings)));
 }
