@@ -81,22 +81,28 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
   }
 }
 
-// Parameters of programs without bindings of their own lie in the workspace. What is written is small:
-// vkCmdUpdateBuffer takes 65536 bytes. An earlier execution that uses the workspace is over: the caller's
-// barrier to first_stages, or wait_for_earlier(), comes before the transfer too.
+// Parameters of programs without bindings of their own lie in the workspace. An earlier execution that uses
+// the workspace is over: the caller's barrier to first_stages, or wait_for_earlier(), comes before the
+// transfer too.
 void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& call) const {
-  const DeviceFunctions& vk = device_->vk;
+  constexpr std::size_t kMostAtOnce = 65536;  // that vkCmdUpdateBuffer takes
   for (const ProgramSet& set : desc_.sets) {
     if (set.parameters.empty()) continue;
-    std::array<std::byte, kMostParameterBytes> parameters;
-    const std::byte* data = set.parameters.data();
-    // Longer ones are numbers that no call changes.
-    if (set.parameters.size() <= kMostParameterBytes) {
-      fill_parameters(set, resolve(set, call, {}), call, parameters.data());
-      data = parameters.data();
+    const ProgramLayout& layout = desc_.layouts[set.layout];
+    std::array<std::byte, kMostParameterBytes> filled;
+    std::span<const std::byte> parameters = set.parameters;
+    // Else they are numbers that no call changes, and may be many.
+    if (!layout.parameter_offsets.empty() || !layout.call_words.empty()) {
+      fill_parameters(set, resolve(set, call, {}), call, filled.data());
+      parameters = std::span(filled).first(set.parameters.size());
     }
-    vk.vkCmdUpdateBuffer(commands, call.workspace.buffer, call.workspace.offset + set.parameters_byte,
-                         set.parameters.size(), data);
+    VkDeviceSize byte = call.workspace.offset + set.parameters_byte;
+    while (!parameters.empty()) {
+      const std::size_t bytes = std::min(parameters.size(), kMostAtOnce);
+      device_->vk.vkCmdUpdateBuffer(commands, call.workspace.buffer, byte, bytes, parameters.data());
+      parameters = parameters.subspan(bytes);
+      byte += bytes;
+    }
   }
   barrier(commands, {VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT}, kTransfer, kCompute);
 }
