@@ -3,7 +3,6 @@
 
 #include <vkattn/vkattn.h>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -14,13 +13,10 @@
 
 namespace vkattn::c {
 
-template <class T, class Of>
-concept MaybeConst = std::same_as<std::remove_const_t<T>, Of>;
-
 /// Calls visit(name, member in C, member in C++) for each field of a structure and its descriptor.
 /// @{
-#define VKATTN_VALUE(STRUCTURE, DESC)                                                     \
-  template <MaybeConst<vkattn_##STRUCTURE> Structure, MaybeConst<DESC> Desc, class Visit> \
+#define VKATTN_VALUE(STRUCTURE, DESC)                                                                     \
+  template <detail::MaybeConst<vkattn_##STRUCTURE> Structure, detail::MaybeConst<DESC> Desc, class Visit> \
   void each_field(Structure& c, Desc& cpp, const Visit& visit) {
 #define VKATTN_DESC VKATTN_VALUE
 #define VKATTN_FIELD_AS(MEMBER, PATH) visit(#MEMBER, c.MEMBER, cpp.PATH);

@@ -1,11 +1,17 @@
-// How many members a structure has, for tables that must name each of them.
+// Members of structures, for tables and functions that must name each of them.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <string_view>
+#include <type_traits>
 
 namespace vkattn::detail {
+
+/// A structure whose members are read, or written too.
+template <class T, class Of>
+concept MaybeConst = std::same_as<std::remove_const_t<T>, Of>;
 
 /// Stands for a value of any type, where nothing is evaluated.
 struct AnyMember {

@@ -8,19 +8,15 @@
 #include <vkattn/multi_head_attention.hpp>
 
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "attention/tensor_table.hpp"
 #include "backward/gradient_table.hpp"
+#include "common/members.hpp"
 #include "module/layer_shape.hpp"
 
 namespace vkattn::detail {
-
-template <class T, class Of>
-concept MaybeConst = std::same_as<std::remove_const_t<T>, Of>;
 
 inline constexpr std::array kParameterRanges{
     &MultiHeadAttentionParameters::in_proj_weight, &MultiHeadAttentionParameters::q_proj_weight,
