@@ -132,14 +132,17 @@ void LayerProgram::set_head_shares(std::int64_t query_heads) {
 
 void LayerProgram::join_step(PlacedStep& step, VkDeviceSize workspace_byte) {
   const PlanState& plan = plan_of(step.step).state();
-  // Pipelines with statistics are other ones.
-  const bool has_same_pipelines = plan.options.capture_statistics == options_.capture_statistics;
-  const ProgramDesc desc = has_same_pipelines ? plan.program->desc_with_pipelines() : plan.program->desc();
+  const ProgramDesc& part = plan.program->desc();
   std::vector<JoinedTensor> tensors;
-  for (std::size_t i = 0; i < desc.tensors.size(); ++i) tensors.push_back(joined(step.tensors.ranges[i]));
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) tensors.push_back(joined(step.tensors.ranges[i]));
   step.first_pass = join(
-      {desc, tensors, workspace_byte, step.waits, std::as_bytes(std::span(head_shares_)), head_shares_byte_},
+      {part, tensors, workspace_byte, step.waits, std::as_bytes(std::span(head_shares_)), head_shares_byte_},
       whole_);
+  // Pipelines with statistics are other ones.
+  if (plan.options.capture_statistics != options_.capture_statistics) return;
+  for (std::size_t i = step.first_pass; i < whole_.passes.size(); ++i) {
+    whole_.passes[i].pipeline = plan.program->pipeline_of(i - step.first_pass);
+  }
 }
 
 ProgramDesc LayerProgram::finish() {

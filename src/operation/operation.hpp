@@ -133,7 +133,8 @@ class OperationOf : public TypedOperation<OwnDesc, OwnTensors> {
   using TypedOperation<Desc, Tensors>::TypedOperation;
 
   /// By every rule that needs no device.
-  [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Desc& given) {
+  [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Device& /*device*/, const Desc& given,
+                                                         const PlanOptions& /*options*/) {
     if (Result<void> s = validate(given); !s) return s.error();
     if constexpr (requires { given.resolved(); }) {
       return std::make_unique<Own>(given.resolved());

@@ -4,7 +4,6 @@
 
 #include <vkattn/plan.hpp>
 
-#include <type_traits>
 #include <utility>
 
 #include "common/message.hpp"
@@ -23,6 +22,17 @@ template <class Desc>
 [[nodiscard]] const auto& operation_of(const PlanState& plan) {
   return static_cast<const typename OperationFor<Desc>::Type&>(*plan.operation);
 }
+
+/// The options of a plan as a whole.
+/// @{
+[[nodiscard]] inline const PlanOptions& plan_options(const PlanOptions& options) {
+  return options;
+}
+template <class Options>
+[[nodiscard]] PlanOptions plan_options(const Options& options) {
+  return options.plan_options();
+}
+/// @}
 
 template <class Plan, class Use>
 [[nodiscard]] auto with_call(const PlanState& plan, const typename Plan::Tensors& tensors,
@@ -45,20 +55,11 @@ template <class Made, class Desc, class Tensors, class Options>
 Result<Made> PlanOf<Made, Desc, Tensors, Options>::create(const Device& device, const Desc& desc,
                                                           const Options& options) {
   return detail::without_exceptions([&]() -> Result<Made> {
-    using Operation = typename detail::OperationFor<Desc>::Type;
-    if constexpr (std::is_same_v<Options, PlanOptions>) {
-      auto operation = Operation::make(desc);
-      if (!operation) return operation.error();
-      auto state = detail::make_plan(device, *std::move(operation), options);
-      if (!state) return state.error();
-      return Made(*std::move(state));
-    } else {
-      auto operation = Operation::make(device, desc, options);
-      if (!operation) return operation.error();
-      auto state = detail::make_plan(device, *std::move(operation), options.plan_options());
-      if (!state) return state.error();
-      return Made(*std::move(state));
-    }
+    auto operation = detail::OperationFor<Desc>::Type::make(device, desc, options);
+    if (!operation) return operation.error();
+    auto state = detail::make_plan(device, *std::move(operation), detail::plan_options(options));
+    if (!state) return state.error();
+    return Made(*std::move(state));
   });
 }
 

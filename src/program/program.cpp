@@ -266,12 +266,8 @@ Result<std::shared_ptr<const Program>> Program::create(Shared<const DeviceState>
   return std::shared_ptr<const Program>(program);
 }
 
-ProgramDesc Program::desc_with_pipelines() const {
-  ProgramDesc desc = desc_;
-  if (!is_compiled()) return desc;
-  for (std::size_t i = 0; i < desc.passes.size(); ++i)
-    desc.passes[i].pipeline = pipelines_[pipeline_of_pass_[i]];
-  return desc;
+std::shared_ptr<const Pipeline> Program::pipeline_of(std::size_t pass) const {
+  return is_compiled() ? pipelines_[pipeline_of_pass_[pass]] : nullptr;
 }
 
 bool Program::updates_parameters() const noexcept {

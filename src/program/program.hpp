@@ -250,8 +250,8 @@ class Program : public std::enable_shared_from_this<Program> {
                                                                      const ProgramOptions& options);
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
-  /// The description with the pipelines of a program that is compiled, for another to be made of.
-  [[nodiscard]] ProgramDesc desc_with_pipelines() const;
+  /// That of a pass, for another program to have it too; null where this one is not compiled.
+  [[nodiscard]] std::shared_ptr<const Pipeline> pipeline_of(std::size_t pass) const;
 
   /// Compiles all passes; those that are the same share a pipeline. From any thread; calls while one compiles
   /// have its outcome, later ones do nothing or, where it has failed, try again.
