@@ -305,11 +305,11 @@ TEST_F(MultiHeadAttentionTest, PushDescriptorsGiveTheSameBits) {
     bool averages;
   };
   // The shares of the last one are more than an update of a buffer takes at once.
-  for (const auto& [problem, d_model, averages] :
+  for (const Form& form :
        {Form{"40x40 b2 hq4 hkv2 d12 causal dropout=0.3", 36, false},
         Form{"40x40 b2 hq4 hkv2 d12 causal dropout=0.3", 36, true}, Form{"1x1 hq16640 hkv1 d1", 4, true}}) {
-    MultiHeadAttentionDesc desc = layer(problem, d_model);
-    if (averages) {
+    MultiHeadAttentionDesc desc = layer(form.problem, form.d_model);
+    if (form.averages) {
       desc.saves_for_gradients = false;
       desc.attention.weights = WeightsStage::kProbabilities;
       desc.has_averaged_weights = true;
@@ -319,13 +319,13 @@ TEST_F(MultiHeadAttentionTest, PushDescriptorsGiveTheSameBits) {
     auto run = LayerRun::create(runtime(), desc, random_layer_data(desc, 3), features);
     const auto run_passes = [&](const MultiHeadAttentionOptions& options) {
       run.execute(must(runtime().make_multi_head_attention_plan(desc, options)));
-      if (!averages) {
+      if (!form.averages) {
         run.execute(must(runtime().make_multi_head_attention_backward_plan({.forward = desc}, options)));
       }
       return run.bytes();
     };
     const auto bound = run_passes({});
-    EXPECT_TRUE(run_passes(pushes) == bound) << problem;
+    EXPECT_TRUE(run_passes(pushes) == bound) << form.problem;
   }
 }
 
