@@ -83,7 +83,7 @@ std::string backward_kernel(const std::string& kernel, const std::string& backwa
 
 GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc, const PlanOptions& options,
                               InputFile& grad_output, RunOutputs& outputs, bool check) {
-  const BackwardPlan plan = take(transfer.runtime.make_backward_plan(desc, options));
+  const BackwardPlan plan = take(transfer.runtime.make_plan(desc, options));
   harness::BackwardRun run =
       take(harness::BackwardRun::after(transfer.runtime, std::move(transfer.run), desc));
   upload_gradient(transfer, grad_output, run.desc().grad_output->type,

@@ -47,7 +47,7 @@ FACTS = (
     Fact("matrix2", 29, r"matrix_?2"),
     # An operation with a plan of its own.
     Fact("merge", 20, r"merges?", (
-        r"\w*DECODE_MERGE_\w+", r"\bMERGE_ROWS\b", r"\bkMerge(?:Rows|Stage4|Bytes)\b",  # the groups of the kernel decode
+        r"\w*DECODE_MERGE_\w+", r"\bVKATTN_MERGE_ROWS\b", r"\bkMerge(?:Rows|Stage4|Bytes)\b",  # the groups of the kernel decode
         r"\bmerge_(?:rows?|bytes|row_bytes|stage_bytes)\b", r"\bmerged_maximum\b",
         r"\bk(?:Loop|Selection)Merge\b", r"\bkMergeWords\b", r"--merge-blocks\b",  # SPIR-V's blocks
         r"\bvkMergePipelineCaches\b", r"\bclass Merge\b", r"\bMerge&&",  # pipeline caches

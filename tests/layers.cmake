@@ -35,10 +35,10 @@ set(matmul_may spirv vulkan attention kernels program operation)
 set(matmul_headers ${problem_headers} kernels tuning bindings plan matmul)
 set(module_may spirv vulkan attention kernels program operation backward cache)
 set(module_headers ${problem_headers} kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention
-    plan_key)
+    operations plan_key)
 set(c_may "")
 set(c_headers ${problem_headers} device_features pipeline_cache kernels bindings plan attention_plan cache frame_budget merge backward matmul initialisation
-    multi_head_attention plan_key self_test tuning vkattn)
+    multi_head_attention operations plan_key self_test tuning vkattn)
 set(score_may c)
 set(score_headers score_function score_shaders vkattn)
 set(self_test_may spirv vulkan attention kernels backward matmul reference)
@@ -46,7 +46,7 @@ set(self_test_headers ${problem_headers} kernels tuning bindings plan attention_
 set(reference_may "")
 set(reference_headers ${problem_headers} kernels tuning bindings plan backward matmul)
 set(runtime_may spirv vulkan attention kernels)
-set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention self_test runtime safetensors)
+set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention operations self_test runtime safetensors)
 
 # Folders of their own, and headers of src/: the tables that the laboratory walks; what it describes programs of its own
 # with; what it asks of kernels; the reference; the runtime's tuning file and its recording without execution.
@@ -75,7 +75,7 @@ set(backward_owns backward)
 set(cache_owns cache)
 set(merge_owns merge)
 set(matmul_owns matmul)
-set(module_owns initialisation multi_head_attention plan_key)
+set(module_owns initialisation multi_head_attention operations plan_key)
 set(self_test_owns self_test)
 set(score_owns score_function)
 set(runtime_owns runtime safetensors)

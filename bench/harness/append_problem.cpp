@@ -117,7 +117,7 @@ Result<void> take_out(const Runtime& runtime, const Problem& problem, const Smal
 }
 
 Result<void> run_append(const Runtime& runtime, const AppendDesc& desc, const AppendTensors& tensors) {
-  const auto plan = runtime.make_append_plan(desc);
+  const auto plan = runtime.make_plan(desc);
   if (!plan.ok()) return plan.error();
   const auto bindings = plan->make_bindings(tensors);
   if (!bindings.ok()) return bindings.error();

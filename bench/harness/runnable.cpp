@@ -51,9 +51,9 @@ Result<Runnable> Runnable::create(const Runtime& runtime, const bench::Problem& 
                                   const PlanOptions& options) {
   switch (problem.operation) {
     case bench::Operation::kBackward:
-      return runnable(runtime.make_backward_plan(bench::with_all_gradients(problem.desc), options));
+      return runnable(runtime.make_plan(bench::with_all_gradients(problem.desc), options));
     case bench::Operation::kMatmul:
-      if (!problem.desc.score_function) return runnable(runtime.make_matmul_plan(problem.matmul, options));
+      if (!problem.desc.score_function) return runnable(runtime.make_plan(problem.matmul, options));
       return Error{
           ErrorCode::kInvalidArgument, {}, "a matrix multiplication has no scores for a function to change"};
     case bench::Operation::kForward:

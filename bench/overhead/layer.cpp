@@ -50,7 +50,7 @@ class Layer {
     desc.d_model = d_model;
     desc.attention.query_length = length;
     desc.attention.query_heads = d_model / 64;
-    plan_ = must(runtime->make_multi_head_attention_plan(desc));
+    plan_ = must(runtime->make_plan(desc));
     tensors_.query = input_.range();
     tensors_.output = output_.range();
     tensors_.parameters = {.in_proj_weight = in_weight_.range(),

@@ -168,13 +168,13 @@ Step step_of(const Made& made, const Tensors& tensors) {
 }  // namespace
 
 Step Plans::matmul(const vkattn::MatmulDesc& desc, const vkattn::MatmulTensors& tensors) {
-  const auto make = [&](const auto& each) { return runtime_->make_matmul_plan(each); };
+  const auto make = [&](const auto& each) { return runtime_->make_plan(each); };
   return step_of(plan_for(matmuls_, desc, make), tensors);
 }
 
 Plans::Made<vkattn::MultiHeadAttentionDesc, vkattn::MultiHeadAttentionPlan>& Plans::made_layer(
     const vkattn::MultiHeadAttentionDesc& desc) {
-  const auto make = [&](const auto& each) { return runtime_->make_multi_head_attention_plan(each); };
+  const auto make = [&](const auto& each) { return runtime_->make_plan(each); };
   return plan_for(layers_, desc, make);
 }
 
@@ -189,7 +189,7 @@ Step Plans::layer_step(const vkattn::MultiHeadAttentionDesc& desc,
 
 Step Plans::layer_backward(const vkattn::MultiHeadAttentionBackwardDesc& desc,
                            const vkattn::MultiHeadAttentionBackwardTensors& tensors) {
-  const auto make = [&](const auto& each) { return runtime_->make_multi_head_attention_backward_plan(each); };
+  const auto make = [&](const auto& each) { return runtime_->make_plan(each); };
   return step_of(plan_for(layer_backwards_, desc, make), tensors);
 }
 

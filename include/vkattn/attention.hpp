@@ -74,6 +74,8 @@ enum class Align {
 /// V (batch, kv_heads, kv_length, value_dim), O (batch, query_heads, query_length, value_dim),
 /// lse (batch, query_heads, query_length), natural logarithm, float32.
 struct AttentionDesc {
+  using Plan = class AttentionPlan;  ///< what computes it
+
   std::int64_t batch = 1;              ///< batch entries; batch * query_heads is below 2^31
   std::int64_t query_heads = 1;        ///< a multiple of kv_heads
   std::int64_t kv_heads = kUnset;      ///< not given: query_heads

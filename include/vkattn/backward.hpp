@@ -23,6 +23,8 @@ namespace vkattn {
 /// The forward pass must have written its lse: scores are computed again and taken to probabilities by it.
 /// Sums are float32, whatever is stored. Keys and values lie in one piece, and are not quantised.
 struct BackwardDesc {
+  using Plan = class BackwardPlan;  ///< what computes it
+
   AttentionDesc
       attention{};  ///< as the forward pass was planned, with has_lse; its weights are not looked at
 

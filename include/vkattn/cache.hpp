@@ -53,6 +53,8 @@ struct RotaryDesc {
 /// and query_output (batch, query_heads, new_length, head_dim), cache_key and cache_value as CacheLayout has
 /// them.
 struct AppendDesc {
+  using Plan = class AppendPlan;  ///< what computes it
+
   std::int64_t batch = 1;        ///< batch entries; batch * query_heads and batch * kv_heads are below 2^31
   std::int64_t query_heads = 0;  ///< 0: there are no queries to rotate
   /// 0: nothing is appended. Not given: query_heads, where that is above 0.

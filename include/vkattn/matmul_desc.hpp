@@ -44,6 +44,8 @@ struct MatrixDesc {
 ///     dW = X^T dY    rows K, inner M, columns N; a is X with its strides exchanged
 ///     db = 1^T dY    sum_columns(M, N)
 struct MatmulDesc {
+  using Plan = class MatmulPlan;  ///< what computes it
+
   std::int64_t batch = 1;         ///< products
   std::int64_t rows = kUnset;     ///< of a and output; must be given
   std::int64_t columns = kUnset;  ///< of b and output; must be given

@@ -20,6 +20,8 @@ namespace vkattn {
 /// A part whose row saw no key has lse_p = -inf and counts nothing; where all are such, output is 0 and lse
 /// -inf. Sinks and dropout belong to one softmax: give a sink to one part only.
 struct MergeDesc {
+  using Plan = class MergePlan;  ///< what computes it
+
   std::int64_t rows = 0;                      ///< of one part: batch * query_heads * query_length
   std::int64_t value_dim = 0;                 ///< elements of a row, side by side; rows likewise
   std::int64_t parts = 2;                     ///< at least 1

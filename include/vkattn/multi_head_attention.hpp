@@ -47,6 +47,8 @@ enum class LayerInputs : std::uint32_t {
 /// rows in place of batch and length. Head h of Q is its elements h * head_dim on, of K and V likewise; these
 /// are read where the projections put them.
 struct MultiHeadAttentionDesc {
+  using Plan = class MultiHeadAttentionPlan;  ///< what computes it
+
   /// The problem of the heads: batch, lengths, heads, dims, causality, masks, dropout, weights and all else
   /// that AttentionDesc has. head_dim not given: d_model / query_heads. kv_length not given where K and V are
   /// of `query`: query_length. Storage of Q, K, V and O, and has_lse, are the layer's own and stay at their
@@ -237,6 +239,8 @@ class MultiHeadAttentionPlan : public PlanOf<MultiHeadAttentionPlan, MultiHeadAt
 
 /// The gradients of a layer. With L a number that depends on `output` alone, grad_output is dL/doutput.
 struct MultiHeadAttentionBackwardDesc {
+  using Plan = class MultiHeadAttentionBackwardPlan;  ///< what computes it
+
   MultiHeadAttentionDesc forward{};  ///< as the forward pass was planned, with saves_for_gradients
 
   bool has_grad_query = true;       ///< write grad_query: all of the input's of LayerInputs::kSelf

@@ -5,12 +5,7 @@
 #pragma once
 
 #include <vkattn/attention_plan.hpp>
-#include <vkattn/backward.hpp>
-#include <vkattn/cache.hpp>
 #include <vkattn/host_tensors.hpp>
-#include <vkattn/matmul.hpp>
-#include <vkattn/merge.hpp>
-#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/shared.hpp>
 
 #include <cstddef>
@@ -120,31 +115,14 @@ class Runtime {
 
   /// For plans and for calls of the core layer. Copies must not outlive the Runtime.
   [[nodiscard]] const Device& device() const;
-  /// AttentionPlan::create with the runtime's pipeline cache and tuning, where the options have none, and
-  /// with self-tests: the way to make plans on this device. What `options` or a tuning file ask for is not
-  /// compared with other kernels' times.
-  [[nodiscard]] Result<AttentionPlan> make_plan(const AttentionDesc& desc,
-                                                const PlanOptions& options = {}) const;
-  /// AppendPlan::create and MergePlan::create with the runtime's pipeline cache, where the options have none.
-  /// @{
-  [[nodiscard]] Result<AppendPlan> make_append_plan(const AppendDesc& desc,
-                                                    const PlanOptions& options = {}) const;
-  [[nodiscard]] Result<MergePlan> make_merge_plan(const MergeDesc& desc,
-                                                  const PlanOptions& options = {}) const;
-  /// @}
-  /// BackwardPlan::create likewise, with self-tests: a kernel on matrix units runs its test at first use.
-  [[nodiscard]] Result<BackwardPlan> make_backward_plan(const BackwardDesc& desc,
-                                                        const PlanOptions& options = {}) const;
-  /// MatmulPlan::create likewise, with self-tests.
-  [[nodiscard]] Result<MatmulPlan> make_matmul_plan(const MatmulDesc& desc,
-                                                    const PlanOptions& options = {}) const;
-  /// MultiHeadAttentionPlan::create likewise, with the plans of its steps from this runtime where the options
-  /// have none that make them.
-  [[nodiscard]] Result<MultiHeadAttentionPlan> make_multi_head_attention_plan(
-      const MultiHeadAttentionDesc& desc, const MultiHeadAttentionOptions& options = {}) const;
-  /// MultiHeadAttentionBackwardPlan::create likewise.
-  [[nodiscard]] Result<MultiHeadAttentionBackwardPlan> make_multi_head_attention_backward_plan(
-      const MultiHeadAttentionBackwardDesc& desc, const MultiHeadAttentionOptions& options = {}) const;
+  /// Desc::Plan::create of any operation's descriptor, AttentionDesc or MergeDesc, with the runtime's
+  /// pipeline cache and tuning, where the options have none, and with self-tests: the way to make plans on
+  /// this device. A kernel on matrix units runs its test at first use, and the next kernel takes its place
+  /// where it fails. Kernels of attention are timed then too, but for what `options` or a tuning file ask
+  /// for. A layer makes the plans of its steps so where its options have nothing else that makes them.
+  template <class Desc>
+  [[nodiscard]] Result<typename Desc::Plan> make_plan(const Desc& desc,
+                                                      const typename Desc::Plan::Options& options = {}) const;
   /// What was measured on this device; null where no file was given.
   [[nodiscard]] Shared<const Tuning> tuning() const;
 

@@ -29,9 +29,10 @@
 #include <vkattn/c/pipeline_cache.h>
 #include <vkattn/c/self_test.h>
 #include <vkattn/c/score_function.h>
+#include <vkattn/c/cache.h>
+#include <vkattn/c/merge.h>
 #include <vkattn/c/backward.h>
 #include <vkattn/c/matmul.h>
 #include <vkattn/c/multi_head_attention.h>
-#include <vkattn/c/plan_key.h>
 
 #endif /* VKATTN_VKATTN_H */

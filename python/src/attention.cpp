@@ -37,7 +37,7 @@ struct Call {
 py::tuple attention(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed) {
   const Call call(problem, seed);
   session.use([&](const Runtime& runtime) {
-    take(runtime.compute(session.attention_plan(problem.desc(), kernel), call.tensors));
+    take(runtime.compute(session.plan(problem.desc(), kernel), call.tensors));
   });
   return py::make_tuple(call.output, call.lse, call.weights);
 }
@@ -48,7 +48,7 @@ std::vector<double> attention_seconds(Session& session, const Problem& problem, 
   const Call call(problem, 0);
   std::vector<double> seconds;
   session.use([&](const Runtime& runtime) {
-    const AttentionPlan& plan = session.attention_plan(problem.desc(), {});
+    const AttentionPlan& plan = session.plan(problem.desc());
     for (int i = 0; i < repeat; ++i) {
       const Clock::time_point start = Clock::now();
       take(runtime.compute(plan, call.tensors));

@@ -101,47 +101,28 @@ std::vector<Gradient> new_gradients(const Problem& problem, const BackwardDesc& 
   return gradients;
 }
 
-/// What one execution reads and writes, in the device's memory.
-class DeviceRun {
- public:
-  DeviceRun(const Runtime& runtime, const HostTensors& host, std::span<const std::byte> output,
-            std::span<const std::byte> lse, std::span<const std::byte> grad_output)
-      : runtime_(runtime) {
-    using T = AttentionTensors;
-    AttentionTensors& forward = tensors_.forward;
-    forward.dropout_seed = host.dropout_seed;
-    for (const auto& [tensor, bytes] :
-         {std::pair(&T::query, host.query.bytes()), std::pair(&T::key, host.key.bytes()),
-          std::pair(&T::value, host.value.bytes()), std::pair(&T::output, output), std::pair(&T::lse, lse)}) {
-      forward.*tensor = keep(upload(runtime, bytes));
-    }
-    for (const ScoreTensor& tensor : score_tensors())
-      forward.*tensor.range = keep(upload(runtime, (host.*tensor.host).bytes()));
-    tensors_.grad_output = keep(upload(runtime, grad_output));
-  }
-
-  void execute(const BackwardPlan& plan, const std::vector<Gradient>& gradients) {
-    std::vector<Buffer> written;
-    for (const Gradient& gradient : gradients) {
-      written.push_back(device_buffer(runtime_, gradient.bytes.size()));
-      tensors_.*gradient.tensor = written.back().range();
-    }
-    const Buffer workspace = take(runtime_.create_workspace(plan));
-    const Bindings bindings = take(plan.make_bindings(tensors_, workspace.range()));
-    take(runtime_.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
-    for (std::size_t i = 0; i < gradients.size(); ++i) take(runtime_.read(written[i], 0, gradients[i].bytes));
-  }
-
- private:
-  BufferRange keep(Buffer buffer) {
-    kept_.push_back(std::move(buffer));
-    return kept_.back().range();
-  }
-
-  const Runtime& runtime_;
-  BackwardTensors tensors_;
-  std::vector<Buffer> kept_;
-};
+/// One execution, of a plan that `session` keeps.
+void execute(const Runtime& runtime, const BackwardPlan& plan, const HostTensors& host,
+             std::span<const std::byte> output, std::span<const std::byte> lse,
+             std::span<const std::byte> grad_output, const std::vector<Gradient>& gradients) {
+  RunMemory memory(runtime);
+  BackwardTensors tensors;
+  AttentionTensors& forward = tensors.forward;
+  forward.dropout_seed = host.dropout_seed;
+  forward.query = memory.upload(host.query.bytes());
+  forward.key = memory.upload(host.key.bytes());
+  forward.value = memory.upload(host.value.bytes());
+  forward.output = memory.upload(output);
+  forward.lse = memory.upload(lse);
+  for (const ScoreTensor& tensor : score_tensors())
+    forward.*tensor.range = memory.upload((host.*tensor.host).bytes());
+  tensors.grad_output = memory.upload(grad_output);
+  for (const Gradient& gradient : gradients) tensors.*gradient.tensor = memory.result(gradient.bytes);
+  const Buffer workspace = take(runtime.create_workspace(plan));
+  const Bindings bindings = take(plan.make_bindings(tensors, workspace.range()));
+  take(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
+  memory.read_results();
+}
 
 /// A dictionary of the wanted gradients, each without gaps.
 py::dict backward(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed,
@@ -157,8 +138,8 @@ py::dict backward(Session& session, const Problem& problem, const std::string& k
   const std::span lse_bytes = bytes_of(past.lse);
   if (desc.attention.batch > 0 && desc.attention.query_heads > 0) {
     session.use([&](const Runtime& runtime) {
-      DeviceRun run(runtime, host, output_bytes, lse_bytes, past.grad_output.bytes());
-      run.execute(session.backward_plan(desc, kernel), gradients);
+      execute(runtime, session.plan(desc, kernel), host, output_bytes, lse_bytes, past.grad_output.bytes(),
+              gradients);
     });
   } else {
     for (const Gradient& gradient : gradients)  // sums over nothing

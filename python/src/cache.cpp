@@ -189,10 +189,8 @@ void Cache::append(const py::array& key, const py::array& value, const std::opti
 }
 
 void Cache::execute_append(const Runtime& runtime, const AppendDesc& desc, const AppendTensors& tensors) {
-  const AppendDesc whole = desc.resolved();
-  const AppendPlan& plan =
-      append_plans_.get(whole, {}, [&] { return take(runtime.make_append_plan(whole)); });
-  if (whole.is_empty()) return;
+  const AppendPlan& plan = session_->plan(desc);
+  if (plan.desc().is_empty()) return;
   const Bindings bindings = take(plan.make_bindings(tensors));
   take(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }

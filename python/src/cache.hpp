@@ -102,7 +102,6 @@ class Cache {
   Buffer key_scales_;
   Buffer value_scales_;
   Buffer frequencies_;
-  KeptPlans<AppendDesc, AppendPlan> append_plans_;
 };
 
 }  // namespace vkattn::python

@@ -90,7 +90,7 @@ py::tuple Cache::attention(const CacheQueries& queries, const ScoreOptions& opti
   const std::span positions = bytes_of(queries.positions);
   session_->use([&](const Runtime& runtime) {
     if (desc.is_empty()) return;
-    const AttentionPlan& plan = session_->attention_plan(desc, {});
+    const AttentionPlan& plan = session_->plan(desc);
     RunMemory memory(runtime);
     AttentionTensors tensors;
     add_to(tensors);

@@ -1,8 +1,12 @@
 // Plans by what they were made of.
 #pragma once
 
+#include <vkattn/plan.hpp>
+#include <vkattn/plan_key.hpp>
+
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,31 +14,28 @@
 namespace vkattn::python {
 
 /// The plans of the last kCount different descriptors and kernels, as making one compiles shaders.
-template <class Desc, class Plan>
 class KeptPlans {
  public:
-  /// The plan of the descriptor, which is resolved; make() gives one where none is kept.
-  template <class Make>
-  const Plan& get(const Desc& desc, const std::string& kernel, Make&& make) {
-    const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-      return kept.desc == desc && kept.kernel == kernel;
-    });
+  /// The plan of the descriptor; make() gives one where none is kept.
+  template <class Desc, class Make>
+  const typename Desc::Plan& get(const Desc& desc, const std::string& kernel, Make&& make) {
+    std::string key = plan_key(desc) + kernel;  // it begins with the operation
+    const auto found = std::ranges::find(kept_, key, &Kept::key);
     if (found != kept_.end()) {
       std::rotate(found, found + 1, kept_.end());  // the last one used stays longest
     } else {
-      Kept made{desc, kernel, make()};
+      Kept made{std::move(key), std::make_shared<const typename Desc::Plan>(make())};
       if (kept_.size() == kCount) kept_.erase(kept_.begin());
       kept_.push_back(std::move(made));
     }
-    return kept_.back().plan;
+    return static_cast<const typename Desc::Plan&>(*kept_.back().plan);
   }
 
  private:
-  static constexpr std::size_t kCount = 32;
+  static constexpr std::size_t kCount = 128;
   struct Kept {
-    Desc desc;
-    std::string kernel;
-    Plan plan;
+    std::string key;
+    std::shared_ptr<const Plan> plan;
   };
   std::vector<Kept> kept_;
 };

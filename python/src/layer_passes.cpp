@@ -158,7 +158,7 @@ py::tuple Layer::forward(const LayerArrays& arrays, const LayerOptions& options)
   saved->desc = desc;
   session_->use([&](const Runtime& runtime) {
     if (desc.attention.is_empty()) return;
-    const MultiHeadAttentionPlan& plan = session_->layer_plan(desc);
+    const MultiHeadAttentionPlan& plan = session_->plan(desc);
     RunMemory memory(runtime);
     MultiHeadAttentionTensors& tensors = saved->tensors;
     tensors.attention.dropout_seed = options.seed;
@@ -192,7 +192,7 @@ py::dict Layer::backward(const SavedCall& saved, const py::array& grad_output) c
     return results.arrays();
   }
   session_->use([&](const Runtime& runtime) {
-    const MultiHeadAttentionBackwardPlan& plan = session_->layer_backward_plan(backward);
+    const MultiHeadAttentionBackwardPlan& plan = session_->plan(backward);
     RunMemory memory(runtime);
     MultiHeadAttentionBackwardTensors tensors;
     tensors.forward = saved.tensors;

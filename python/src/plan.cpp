@@ -40,7 +40,7 @@ class Plan {
       : session_(std::move(session)) {
     const AttentionDesc desc = problem.dense_desc();
     session_->use([&](const Runtime& runtime) {
-      plan_ = session_->attention_plan(desc, kernel);
+      plan_ = session_->plan(desc, kernel);
       workspace_ = take(runtime.create_workspace(*plan_));
     });
   }

@@ -83,36 +83,6 @@ void register_devices(py::module_& module) {
 
 }  // namespace
 
-const AttentionPlan& Session::attention_plan(const AttentionDesc& desc, const std::string& kernel) {
-  const AttentionDesc whole = desc.resolved();
-  return attention_plans_.get(whole, kernel, [&] {
-    PlanOptions options;
-    options.kernel = kernel;
-    return take(runtime_.make_plan(whole, options));
-  });
-}
-
-const BackwardPlan& Session::backward_plan(const BackwardDesc& desc, const std::string& kernel) {
-  const BackwardDesc whole = desc.resolved();
-  return backward_plans_.get(whole, kernel, [&] {
-    PlanOptions options;
-    options.kernel = kernel;
-    return take(runtime_.make_backward_plan(whole, options));
-  });
-}
-
-const MultiHeadAttentionPlan& Session::layer_plan(const MultiHeadAttentionDesc& desc) {
-  const MultiHeadAttentionDesc whole = desc.resolved();
-  return layer_plans_.get(whole, {}, [&] { return take(runtime_.make_multi_head_attention_plan(whole)); });
-}
-
-const MultiHeadAttentionBackwardPlan& Session::layer_backward_plan(
-    const MultiHeadAttentionBackwardDesc& desc) {
-  const MultiHeadAttentionBackwardDesc whole = desc.resolved();
-  return layer_backward_plans_.get(
-      whole, {}, [&] { return take(runtime_.make_multi_head_attention_backward_plan(whole)); });
-}
-
 void Session::require_own_process() const {
   if (process_ == this_process()) return;
   fail("this was made by process " + std::to_string(process_) + ", from which process " +

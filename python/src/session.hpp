@@ -40,11 +40,18 @@ class Session {
     }
   }
 
-  /// Within use(): the plan of a problem, kept or new.
-  const AttentionPlan& attention_plan(const AttentionDesc& desc, const std::string& kernel);
-  const BackwardPlan& backward_plan(const BackwardDesc& desc, const std::string& kernel);
-  const MultiHeadAttentionPlan& layer_plan(const MultiHeadAttentionDesc& desc);
-  const MultiHeadAttentionBackwardPlan& layer_backward_plan(const MultiHeadAttentionBackwardDesc& desc);
+  /// Within use(): the plan of a problem of any operation, kept or new. `kernel` is of those that have
+  /// several.
+  template <class Desc>
+  const typename Desc::Plan& plan(const Desc& desc, const std::string& kernel = {}) {
+    Desc whole = desc;
+    if constexpr (requires { desc.resolved(); }) whole = desc.resolved();
+    return plans_.get(whole, kernel, [&] {
+      typename Desc::Plan::Options options;
+      if constexpr (requires { options.kernel; }) options.kernel = kernel;
+      return take(runtime_.make_plan(whole, options));
+    });
+  }
 
   /// Fails in a process that was forked from the one that opened the session: the driver's threads are not
   /// there, and locks may be held by threads that are not there either.
@@ -65,10 +72,7 @@ class Session {
   const long process_ = this_process();
   std::mutex mutex_;
   Runtime runtime_;  // outlives the plans
-  KeptPlans<AttentionDesc, AttentionPlan> attention_plans_;
-  KeptPlans<BackwardDesc, BackwardPlan> backward_plans_;
-  KeptPlans<MultiHeadAttentionDesc, MultiHeadAttentionPlan> layer_plans_;
-  KeptPlans<MultiHeadAttentionBackwardDesc, MultiHeadAttentionBackwardPlan> layer_backward_plans_;
+  KeptPlans plans_;
   std::atomic<bool> lost_ = false;
 };
 

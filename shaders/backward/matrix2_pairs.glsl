@@ -169,9 +169,9 @@ float gradient_of_pair(const in uint owned, const in uint visited, const in floa
   return scaled_pair(weight * drop_scale() * product - probability * numbers_of(query_of(owned, visited)).y);
 }
 
-// Times the slope of softcap at the score.
-float capped_gradient(const in uint owned, const in uint visited, const in float gradient, const in float product) {
-  return gradient == 0.0 ? 0.0 : gradient * softcap_slope(product * params.scale_log2);
+// Times the slope at the score.
+float bent_gradient(const in uint owned, const in uint visited, const in float gradient, const in float product) {
+  return gradient == 0.0 ? 0.0 : gradient * score_slope(product * params.scale_log2);
 }
 
 // Weights of a step, and the gradients of its scaled scores.
@@ -181,7 +181,7 @@ void finish_pairs(out PairMatrix weights, out PairMatrix gradients, PairMatrix s
   weights = probabilities;
   if (kHasDropout) coopMatPerElementNV(weights, probabilities, pair_weight);
   coopMatPerElementNV(gradients, products, gradient_of_pair, probabilities, weights);
-  if (kHasSoftcap) coopMatPerElementNV(gradients, gradients, capped_gradient, scores);
+  if (kBendsScores) coopMatPerElementNV(gradients, gradients, bent_gradient, scores);
 }
 
 // --- Units ---

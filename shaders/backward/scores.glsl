@@ -11,9 +11,12 @@
 #include "lib/key_ranges.glsl"
 #include "lib/scores.glsl"
 
+// Scores are changed by more than what is added to them, so that their gradients have a factor, score_slope().
+const bool kBendsScores = kHasSoftcap;
+
 // The derivative of softcap * tanh(score / softcap): 1 - tanh^2, which is 4 e / (1 + e)^2 with e = exp(-2 |x|), where nothing
 // cancels. The score is in log2 units.
-float softcap_slope(float score) {
+float score_slope(float score) {
   if (!kHasSoftcap) return 1.0;
   const float e = exp2(-2.0 * kLog2E * abs(score * features.softcap_log2_inverse));
   return 4.0 * e / ((1.0 + e) * (1.0 + e));
@@ -42,7 +45,7 @@ PairGradient pair_gradient(float score, float product, float lse, float delta, S
   PairGradient pair;
   pair.weight = kept ? probability : 0.0;
   pair.score_gradient = pair.weight * drop_scale() * product - probability * delta;
-  pair.gradient = scaled_pair(pair.score_gradient * softcap_slope(score));
+  pair.gradient = scaled_pair(pair.score_gradient * score_slope(score));
   return pair;
 }
 

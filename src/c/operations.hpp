@@ -1,12 +1,7 @@
 // The plans of all operations (common/operations.def), as one type.
 #pragma once
 
-#include <vkattn/attention_plan.hpp>
-#include <vkattn/backward.hpp>
-#include <vkattn/cache.hpp>
-#include <vkattn/matmul.hpp>
-#include <vkattn/merge.hpp>
-#include <vkattn/multi_head_attention.hpp>
+#include <vkattn/operations.hpp>
 
 #include <variant>
 

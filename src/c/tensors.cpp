@@ -27,7 +27,12 @@ struct Member {
   BufferRange Tensors::*range;
 };
 
-constexpr std::array<Member<A>, 17> kAttention{{
+/// Of the members of a struct of tensors. What lies in structs within it is looked for in their tables.
+template <class Tensors>
+constexpr std::array<Member<Tensors>, 0> kNumbers{};
+
+template <>
+constexpr std::array<Member<A>, 17> kNumbers<A>{{
     {VKATTN_TENSOR_QUERY, &A::query},
     {VKATTN_TENSOR_KEY, &A::key},
     {VKATTN_TENSOR_VALUE, &A::value},
@@ -47,7 +52,8 @@ constexpr std::array<Member<A>, 17> kAttention{{
     {VKATTN_TENSOR_BLOCK_MASK, &A::block_mask},
 }};
 
-constexpr std::array<Member<P>, 14> kAppend{{
+template <>
+constexpr std::array<Member<P>, 14> kNumbers<P>{{
     {VKATTN_TENSOR_QUERY, &P::query},
     {VKATTN_TENSOR_KEY, &P::key},
     {VKATTN_TENSOR_VALUE, &P::value},
@@ -64,14 +70,16 @@ constexpr std::array<Member<P>, 14> kAppend{{
     {VKATTN_TENSOR_FREQUENCIES, &P::frequencies},
 }};
 
-constexpr std::array<Member<M>, 4> kMerge{{
+template <>
+constexpr std::array<Member<M>, 4> kNumbers<M>{{
     {VKATTN_TENSOR_PARTS, &M::parts},
     {VKATTN_TENSOR_PART_LSE, &M::part_lse},
     {VKATTN_TENSOR_OUTPUT, &M::output},
     {VKATTN_TENSOR_LSE, &M::lse},
 }};
 
-constexpr std::array<Member<B>, 7> kBackward{{
+template <>
+constexpr std::array<Member<B>, 7> kNumbers<B>{{
     {VKATTN_TENSOR_GRAD_OUTPUT, &B::grad_output},
     {VKATTN_TENSOR_GRAD_QUERY, &B::grad_query},
     {VKATTN_TENSOR_GRAD_KEY, &B::grad_key},
@@ -81,14 +89,16 @@ constexpr std::array<Member<B>, 7> kBackward{{
     {VKATTN_TENSOR_GRAD_SINKS, &B::grad_sinks},
 }};
 
-constexpr std::array<Member<T>, 4> kMatmul{{
+template <>
+constexpr std::array<Member<T>, 4> kNumbers<T>{{
     {VKATTN_TENSOR_A, &T::a},
     {VKATTN_TENSOR_B, &T::b},
     {VKATTN_TENSOR_BIAS, &T::bias},
     {VKATTN_TENSOR_OUTPUT, &T::output},
 }};
 
-constexpr std::array<Member<L>, 10> kLayer{{
+template <>
+constexpr std::array<Member<L>, 10> kNumbers<L>{{
     {VKATTN_TENSOR_QUERY, &L::query},
     {VKATTN_TENSOR_KEY, &L::key},
     {VKATTN_TENSOR_VALUE, &L::value},
@@ -101,7 +111,8 @@ constexpr std::array<Member<L>, 10> kLayer{{
     {VKATTN_TENSOR_FREQUENCIES, &L::frequencies},
 }};
 
-constexpr std::array<Member<W>, 7> kParameters{{
+template <>
+constexpr std::array<Member<W>, 7> kNumbers<W>{{
     {VKATTN_TENSOR_IN_PROJ_WEIGHT, &W::in_proj_weight},
     {VKATTN_TENSOR_Q_PROJ_WEIGHT, &W::q_proj_weight},
     {VKATTN_TENSOR_K_PROJ_WEIGHT, &W::k_proj_weight},
@@ -113,28 +124,28 @@ constexpr std::array<Member<W>, 7> kParameters{{
 // From the number of a parameter to that of its gradient.
 constexpr vkattn_tensor kToGradient = VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT - VKATTN_TENSOR_IN_PROJ_WEIGHT;
 
-constexpr std::array<Member<G>, 4> kLayerGradients{{
+template <>
+constexpr std::array<Member<G>, 4> kNumbers<G>{{
     {VKATTN_TENSOR_GRAD_OUTPUT, &G::grad_output},
     {VKATTN_TENSOR_GRAD_QUERY, &G::grad_query},
     {VKATTN_TENSOR_GRAD_KEY, &G::grad_key},
     {VKATTN_TENSOR_GRAD_VALUE, &G::grad_value},
 }};
 
-// Null where the table has no such tensor.
-template <class Tensors, std::size_t kCount>
-BufferRange Tensors::*find(const std::array<Member<Tensors>, kCount>& table, vkattn_tensor tensor) {
-  const auto found =
-      std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.tensor == tensor; });
-  return found != table.end() ? found->range : nullptr;
+// Null where the struct has no member of that number.
+template <class Tensors>
+BufferRange Tensors::*find(vkattn_tensor tensor) {
+  const auto found = std::ranges::find(kNumbers<Tensors>, tensor, &Member<Tensors>::tensor);
+  return found != kNumbers<Tensors>.end() ? found->range : nullptr;
 }
 
 BufferRange W::*find_gradient(vkattn_tensor tensor) {
-  return tensor < kToGradient ? nullptr : find(kParameters, tensor - kToGradient);
+  return tensor < kToGradient ? nullptr : find<W>(tensor - kToGradient);
 }
 
 // What a layer takes of attention's: not the heads' own tensors, which lie in its workspace.
 BufferRange A::*find_feature(vkattn_tensor tensor) {
-  return tensor == VKATTN_TENSOR_LSE || find(kLayer, tensor) != nullptr ? nullptr : find(kAttention, tensor);
+  return tensor == VKATTN_TENSOR_LSE || find<L>(tensor) != nullptr ? nullptr : find<A>(tensor);
 }
 
 template <class Tensors>
@@ -142,10 +153,49 @@ BufferRange* member_of(Tensors& tensors, BufferRange Tensors::*range) {
   return range != nullptr ? &(tensors.*range) : nullptr;
 }
 
-template <class Plan, class Tensors>
-VkDeviceSize bytes_of(const Plan& plan, BufferRange Tensors::*range, VkDeviceSize offset) {
-  return range != nullptr ? plan.range_bytes(range, offset) : 0;
+/// The place of a tensor in structs within an operation's own, and its bytes in a plan.
+/// @{
+template <class Tensors>
+BufferRange* place_within(Tensors& /*tensors*/, vkattn_tensor /*tensor*/) {
+  return nullptr;
 }
+BufferRange* place_within(B& tensors, vkattn_tensor tensor) {
+  return member_of(tensors.forward, find<A>(tensor));
+}
+BufferRange* place_within(L& tensors, vkattn_tensor tensor) {
+  if (BufferRange* const parameter = member_of(tensors.parameters, find<W>(tensor))) return parameter;
+  return member_of(tensors.attention, find_feature(tensor));
+}
+BufferRange* place_within(G& tensors, vkattn_tensor tensor) {
+  if (BufferRange* const parameter = member_of(tensors.grad_parameters, find_gradient(tensor)))
+    return parameter;
+  if (BufferRange* const feature = member_of(tensors.attention, find<B>(tensor))) return feature;
+  return place(tensors.forward, tensor);
+}
+
+template <class Plan>
+VkDeviceSize bytes_within(const Plan& /*plan*/, vkattn_tensor /*tensor*/, VkDeviceSize /*offset*/) {
+  return 0;
+}
+VkDeviceSize bytes_within(const BackwardPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  BufferRange A::*const forward = find<A>(tensor);
+  return forward != nullptr ? plan.range_bytes(forward, offset) : 0;
+}
+VkDeviceSize bytes_within(const MultiHeadAttentionPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  if (BufferRange W::*const parameter = find<W>(tensor)) return plan.range_bytes(parameter, offset);
+  BufferRange A::*const feature = find_feature(tensor);
+  return feature != nullptr ? plan.range_bytes(feature, offset) : 0;
+}
+VkDeviceSize bytes_within(const MultiHeadAttentionBackwardPlan& plan, vkattn_tensor tensor,
+                          VkDeviceSize offset) {
+  if (BufferRange W::*const gradient = find_gradient(tensor)) return plan.range_bytes(gradient, offset);
+  if (BufferRange B::*const gradient = find<B>(tensor)) return plan.range_bytes(gradient, offset);
+  if (BufferRange L::*const forward = find<L>(tensor)) return plan.forward_range_bytes(forward, offset);
+  if (BufferRange W::*const parameter = find<W>(tensor)) return plan.forward_range_bytes(parameter, offset);
+  BufferRange A::*const feature = find_feature(tensor);
+  return feature != nullptr ? plan.forward_range_bytes(feature, offset) : 0;
+}
+/// @}
 
 /// Where attention's numbers beside tensors go; null where a kind of plan has no attention.
 /// @{
@@ -188,82 +238,20 @@ Result<void> read_attention(const vkattn_execution& given, A& tensors) {
 
 }  // namespace
 
-BufferRange* place(A& tensors, vkattn_tensor tensor) {
-  return member_of(tensors, find(kAttention, tensor));
-}
-
-BufferRange* place(P& tensors, vkattn_tensor tensor) {
-  return member_of(tensors, find(kAppend, tensor));
-}
-
-BufferRange* place(M& tensors, vkattn_tensor tensor) {
-  return member_of(tensors, find(kMerge, tensor));
-}
-
-BufferRange* place(B& tensors, vkattn_tensor tensor) {
-  if (BufferRange* const own = member_of(tensors, find(kBackward, tensor))) return own;
-  return place(tensors.forward, tensor);
-}
-
-BufferRange* place(T& tensors, vkattn_tensor tensor) {
-  return member_of(tensors, find(kMatmul, tensor));
-}
-
-BufferRange* place(L& tensors, vkattn_tensor tensor) {
-  if (BufferRange* const own = member_of(tensors, find(kLayer, tensor))) return own;
-  if (BufferRange* const own = member_of(tensors.parameters, find(kParameters, tensor))) return own;
-  return member_of(tensors.attention, find_feature(tensor));
-}
-
-BufferRange* place(G& tensors, vkattn_tensor tensor) {
-  if (BufferRange* const own = member_of(tensors, find(kLayerGradients, tensor))) return own;
-  if (BufferRange* const own = member_of(tensors.grad_parameters, find_gradient(tensor))) return own;
-  if (BufferRange* const own = member_of(tensors.attention, find(kBackward, tensor))) return own;
-  return place(tensors.forward, tensor);
-}
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS)                                      \
+  BufferRange* place(PLAN::Tensors& tensors, vkattn_tensor tensor) {                            \
+    BufferRange* const own = member_of(tensors, find<PLAN::Tensors>(tensor));                   \
+    return own != nullptr ? own : place_within(tensors, tensor);                                \
+  }                                                                                             \
+  VkDeviceSize range_bytes(const PLAN& plan, vkattn_tensor tensor, VkDeviceSize offset) {       \
+    BufferRange PLAN::Tensors::*const own = find<PLAN::Tensors>(tensor);                        \
+    return own != nullptr ? plan.range_bytes(own, offset) : bytes_within(plan, tensor, offset); \
+  }
+#include "common/operations.def"
 
 ParameterNumbers numbers_of(BufferRange W::*parameter) {
-  const auto row = std::find_if(kParameters.begin(), kParameters.end(),
-                                [&](const Member<W>& each) { return each.range == parameter; });
+  const auto row = std::ranges::find(kNumbers<W>, parameter, &Member<W>::range);
   return {row->tensor, row->tensor + kToGradient};
-}
-
-VkDeviceSize range_bytes(const AttentionPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  return bytes_of(plan, find(kAttention, tensor), offset);
-}
-
-VkDeviceSize range_bytes(const AppendPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  return bytes_of(plan, find(kAppend, tensor), offset);
-}
-
-VkDeviceSize range_bytes(const MergePlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  return bytes_of(plan, find(kMerge, tensor), offset);
-}
-
-VkDeviceSize range_bytes(const BackwardPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  if (BufferRange B::*const own = find(kBackward, tensor)) return plan.range_bytes(own, offset);
-  return bytes_of(plan, find(kAttention, tensor), offset);
-}
-
-VkDeviceSize range_bytes(const MatmulPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  return bytes_of(plan, find(kMatmul, tensor), offset);
-}
-
-VkDeviceSize range_bytes(const MultiHeadAttentionPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  if (BufferRange L::*const own = find(kLayer, tensor)) return plan.range_bytes(own, offset);
-  if (BufferRange W::*const own = find(kParameters, tensor)) return plan.range_bytes(own, offset);
-  return bytes_of(plan, find_feature(tensor), offset);
-}
-
-VkDeviceSize range_bytes(const MultiHeadAttentionBackwardPlan& plan, vkattn_tensor tensor,
-                         VkDeviceSize offset) {
-  if (BufferRange G::*const own = find(kLayerGradients, tensor)) return plan.range_bytes(own, offset);
-  if (BufferRange W::*const own = find_gradient(tensor)) return plan.range_bytes(own, offset);
-  if (BufferRange B::*const own = find(kBackward, tensor)) return plan.range_bytes(own, offset);
-  if (BufferRange L::*const own = find(kLayer, tensor)) return plan.forward_range_bytes(own, offset);
-  if (BufferRange W::*const own = find(kParameters, tensor)) return plan.forward_range_bytes(own, offset);
-  BufferRange A::*const feature = find_feature(tensor);
-  return feature != nullptr ? plan.forward_range_bytes(feature, offset) : 0;
 }
 
 Result<vkattn_execution> execution(const vkattn_execution* given) {

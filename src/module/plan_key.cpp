@@ -1,4 +1,5 @@
 // Keys of descriptors: see vkattn/plan_key.hpp.
+#include <vkattn/operations.hpp>
 #include <vkattn/plan_key.hpp>
 
 #include <bit>
@@ -64,19 +65,24 @@ class KeyText {
   std::string text_;
 };
 
+/// What a key begins with.
 template <class Desc>
-std::string key_of(const char* kind, const Desc& desc) {
-  KeyText text(kind);
+constexpr const char* kKind = nullptr;
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
+  template <>                                              \
+  constexpr const char* kKind<DESC> = #NAME " ";
+#include "common/operations.def"
+
+}  // namespace
+
+template <class Desc>
+std::string plan_key(const Desc& desc) {
+  KeyText text(kKind<Desc>);
   text.add(desc);
   return text.take();
 }
 
-}  // namespace
-
-#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
-  std::string plan_key(const DESC& desc) {                 \
-    return key_of(#NAME " ", desc);                        \
-  }
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) template std::string plan_key(const DESC&);
 #include "common/operations.def"
 
 }  // namespace vkattn

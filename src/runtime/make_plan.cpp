@@ -1,6 +1,5 @@
 // Plans on a device whose kernels are tested and timed at their first use.
-#include <vkattn/cache.hpp>
-#include <vkattn/merge.hpp>
+#include <vkattn/operations.hpp>
 #include <vkattn/self_test.hpp>
 
 #include <utility>
@@ -159,71 +158,34 @@ Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
   }
 }
 
-// Plans of a layer are the runtime's too, where the caller makes none.
-MultiHeadAttentionOptions with_tested_plans(const Runtime& runtime, MultiHeadAttentionOptions options) {
+// The plans of its steps are the runtime's too, where the caller makes none.
+template <class Made>
+Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const typename Made::Desc& desc,
+                              MultiHeadAttentionOptions options) {
+  if (Result<void> s = check_not_lost(state); !s) return s.error();
   if (options.pipeline_cache == VK_NULL_HANDLE) options.pipeline_cache = runtime.pipeline_cache();
-  if (!options.make_attention) {
-    options.make_attention = [&runtime](const AttentionDesc& desc, const PlanOptions& how) {
-      return runtime.make_plan(desc, how);
-    };
-  }
-  if (!options.make_backward) {
-    options.make_backward = [&runtime](const BackwardDesc& desc, const PlanOptions& how) {
-      return runtime.make_backward_plan(desc, how);
-    };
-  }
-  if (!options.make_matmul) {
-    options.make_matmul = [&runtime](const MatmulDesc& desc, const PlanOptions& how) {
-      return runtime.make_matmul_plan(desc, how);
-    };
-  }
-  return options;
+  const auto make_step = [&runtime](const auto& step, const PlanOptions& how) {
+    return runtime.make_plan(step, how);
+  };
+  if (!options.make_attention) options.make_attention = make_step;
+  if (!options.make_backward) options.make_backward = make_step;
+  if (!options.make_matmul) options.make_matmul = make_step;
+  return Made::create(*state.device, desc, options);
 }
 
 }  // namespace
 
 }  // namespace detail
 
-Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
+template <class Desc>
+Result<typename Desc::Plan> Runtime::make_plan(const Desc& desc,
+                                               const typename Desc::Plan::Options& options) const {
   return detail::without_exceptions(
-      [&] { return detail::make_tested_plan<AttentionPlan>(*this, *state_, desc, options); });
+      [&] { return detail::make_tested_plan<typename Desc::Plan>(*this, *state_, desc, options); });
 }
 
-Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc, const PlanOptions& options) const {
-  return detail::without_exceptions(
-      [&] { return detail::make_tested_plan<BackwardPlan>(*this, *state_, desc, options); });
-}
-
-Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const PlanOptions& options) const {
-  return detail::without_exceptions(
-      [&] { return detail::make_tested_plan<AppendPlan>(*this, *state_, desc, options); });
-}
-
-Result<MergePlan> Runtime::make_merge_plan(const MergeDesc& desc, const PlanOptions& options) const {
-  return detail::without_exceptions(
-      [&] { return detail::make_tested_plan<MergePlan>(*this, *state_, desc, options); });
-}
-
-Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const PlanOptions& options) const {
-  return detail::without_exceptions(
-      [&] { return detail::make_tested_plan<MatmulPlan>(*this, *state_, desc, options); });
-}
-
-Result<MultiHeadAttentionPlan> Runtime::make_multi_head_attention_plan(
-    const MultiHeadAttentionDesc& desc, const MultiHeadAttentionOptions& options) const {
-  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionPlan> {
-    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
-    return MultiHeadAttentionPlan::create(*state_->device, desc, detail::with_tested_plans(*this, options));
-  });
-}
-
-Result<MultiHeadAttentionBackwardPlan> Runtime::make_multi_head_attention_backward_plan(
-    const MultiHeadAttentionBackwardDesc& desc, const MultiHeadAttentionOptions& options) const {
-  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionBackwardPlan> {
-    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
-    return MultiHeadAttentionBackwardPlan::create(*state_->device, desc,
-                                                  detail::with_tested_plans(*this, options));
-  });
-}
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
+  template Result<PLAN> Runtime::make_plan(const DESC&, const PLAN::Options&) const;
+#include "common/operations.def"
 
 }  // namespace vkattn

@@ -48,7 +48,7 @@ Bytes content_before(const OperatorProblem& problem, const TensorRow& row) {
 
 /// Appends the new keys and values to the caches.
 void append(const Runtime& runtime, const OperatorProblem& problem, const AttentionTensors& caches) {
-  const AppendPlan plan = must(runtime.make_append_plan(*problem.append));
+  const AppendPlan plan = must(runtime.make_plan(*problem.append));
   const Buffer key = device_buffer(runtime, problem.caches[&AttentionTensors::key].added);
   const Buffer value = device_buffer(runtime, problem.caches[&AttentionTensors::value].added);
   AppendTensors tensors;

@@ -62,15 +62,15 @@ class Tuned : public Scenario {
       const std::size_t known = tuning->problems.size() + tuning->gradients.size() + tuning->products.size();
       if (known != 3) throw Failed{{ErrorCode::kIo, 0, tuning->warning}};
       must(runtime.make_plan(small_attention()));
-      must(runtime.make_backward_plan(small_gradients()));
-      must(runtime.make_matmul_plan(small_product()));
+      must(runtime.make_plan(small_gradients()));
+      must(runtime.make_plan(small_product()));
     });
   }
 
  private:
   void write_tuning() {
     const Runtime runtime = Runtime::create(options_).value();
-    const MatmulTile tile = runtime.make_matmul_plan(small_product(), {.kernel = "tile"})->tile();
+    const MatmulTile tile = runtime.make_plan(small_product(), {.kernel = "tile"})->tile();
     const std::vector<detail::TuningResult> results{
         {TunedProblem{"a problem", small_attention().resolved(), {"tile", {}}, 0, {}}, 1, "lane", 2},
         {TunedBackward{"gradients", small_attention().resolved(), "tile", 128, {}}, 1, "lane", 2},

@@ -162,8 +162,8 @@ class PlanningLayers : public FirstUse {
   PlanningLayers() : FirstUse(false) {
     desc_.forward = small_layer();
     desc_.forward.type = DataType::kFloat16;
-    step("a layer", [this] { return runtime_->make_multi_head_attention_plan(desc_.forward); });
-    step("its gradients", [this] { return runtime_->make_multi_head_attention_backward_plan(desc_); });
+    step("a layer", [this] { return runtime_->make_plan(desc_.forward); });
+    step("its gradients", [this] { return runtime_->make_plan(desc_); });
   }
 
  private:
@@ -204,9 +204,9 @@ MatmulDesc float16_product() {
 std::vector<ScenarioRow> first_use_scenarios() {
   std::vector<ScenarioRow> rows;
   add_rows(rows, "Attention", &Runtime::make_plan, small_attention(), many_rows());
-  add_rows(rows, "Gradients", &Runtime::make_backward_plan, small_gradients(small_attention()),
+  add_rows(rows, "Gradients", &Runtime::make_plan, small_gradients(small_attention()),
            small_gradients(many_rows()));
-  add_rows(rows, "Product", &Runtime::make_matmul_plan, small_product(), float16_product());
+  add_rows(rows, "Product", &Runtime::make_plan, small_product(), float16_product());
   rows.push_back(
       row<PlanningLayers>("FirstUseLayers", {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets",
                                              "vkCreateComputePipelines", "vkCreateShaderModule"}));

@@ -101,7 +101,7 @@ class Using : public WithFolder {
     step("write", [this] { return runtime_->write(buffer_, 4, std::as_bytes(std::span(numbers_))); });
     step("read", [this] { return runtime_->read(buffer_, 4, std::as_writable_bytes(std::span(numbers_))); });
     step("make_plan", [this] { return runtime_->make_plan(small_attention()); });
-    step("make_append_plan", [this] { return runtime_->make_append_plan(small_append()); });
+    step("make_plan", [this] { return runtime_->make_plan(small_append()); });
     step("execute", [this] { return runtime_->execute(*plan_, *bindings_); });
     step("execute thrice", [this] { return runtime_->execute([](VkCommandBuffer /*commands*/) {}, 3); });
     step("compute", [this] { return compute(); });

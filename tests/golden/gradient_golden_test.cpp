@@ -92,7 +92,7 @@ class GradientGolden : public GpuTest, public testing::WithParamInterface<Case> 
   }
 
   void compare_kernel(const std::string& kernel) {
-    const auto plan = must(runtime().make_backward_plan(desc_, {.kernel = kernel}));
+    const auto plan = must(runtime().make_plan(desc_, {.kernel = kernel}));
     std::vector<std::pair<const NamedGradient*, Bytes>> results;
     const BackwardTensors tensors = upload(results);
     const auto workspace = must(runtime().create_workspace(plan));

@@ -142,8 +142,8 @@ TEST_P(ModuleGolden, PyTorch) {
   if (of.input("mask") != nullptr)
     features.tensors.mask = features.upload(runtime(), of.input("mask")->bytes);
   auto run = LayerRun::create(runtime(), desc, data, features.tensors);
-  const auto plan = must(runtime().make_multi_head_attention_plan(desc));
-  const auto backward = must(runtime().make_multi_head_attention_backward_plan({.forward = desc}));
+  const auto plan = must(runtime().make_plan(desc));
+  const auto backward = must(runtime().make_plan(MultiHeadAttentionBackwardDesc{.forward = desc}));
   run.execute(plan);
   run.execute(backward);
   double share = 0;

@@ -75,22 +75,22 @@ TEST_F(MakePlan, MeasuredGradientsAndProductsComeBeforeTheRule) {
     return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), results).value()));
   };
   const Runtime tuned = tuned_runtime(64, other.tile);
-  const auto backward = must(tuned.make_backward_plan(gradients));
+  const auto backward = must(tuned.make_plan(gradients));
   EXPECT_EQ(backward.kernel_name(), "tile");
   EXPECT_EQ(backward.chunk_keys(), 64U);
   EXPECT_TRUE(has(backward.describe(), "tuning: tile (chunks of 64 keys), measured for 'some gradients'"));
-  const auto matmul = must(tuned.make_matmul_plan(product));
+  const auto matmul = must(tuned.make_plan(product));
   EXPECT_EQ(matmul.kernel_name(), other.kernel);
   EXPECT_EQ(matmul.tile(), other.tile);
   EXPECT_TRUE(has(matmul.describe(), "split over inner: 3 parts"));
   EXPECT_TRUE(has(matmul.describe(), "measured for 'a product'"));
-  EXPECT_EQ(tuned.make_backward_plan(gradients, {.kernel = "lane"})->kernel_name(), "lane");
-  EXPECT_EQ(tuned.make_matmul_plan(product, {.kernel = "lane"})->kernel_name(), "lane");
-  EXPECT_FALSE(has(tuned.make_matmul_plan(product, {.inner_splits = 1})->describe(), "split over inner"));
+  EXPECT_EQ(tuned.make_plan(gradients, {.kernel = "lane"})->kernel_name(), "lane");
+  EXPECT_EQ(tuned.make_plan(product, {.kernel = "lane"})->kernel_name(), "lane");
+  EXPECT_FALSE(has(tuned.make_plan(product, {.inner_splits = 1})->describe(), "split over inner"));
 
   const Runtime senseless = tuned_runtime(65, {7, 77, 3, 1});
-  for (const std::string& text : {senseless.make_backward_plan(gradients)->describe(),
-                                  senseless.make_matmul_plan(product)->describe()}) {
+  for (const std::string& text :
+       {senseless.make_plan(gradients)->describe(), senseless.make_plan(product)->describe()}) {
     EXPECT_TRUE(has(text, "tuning: cannot use ")) << text;
   }
 }

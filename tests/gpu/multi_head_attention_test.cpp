@@ -59,11 +59,11 @@ class MultiHeadAttentionTest : public GpuTest {
     data.features = host.inputs();
     data.frequencies = form.frequencies;
     auto run = LayerRun::create(runtime(), desc, data, features.tensors(), form.shift);
-    const auto plan = must(runtime().make_multi_head_attention_plan(desc));
+    const auto plan = must(runtime().make_plan(desc));
     std::optional<MultiHeadAttentionBackwardPlan> gradients;
     if (desc.saves_for_gradients) {
       const MultiHeadAttentionBackwardDesc backward = wanted_gradients(form, data);
-      gradients = must(runtime().make_multi_head_attention_backward_plan(backward));
+      gradients = must(runtime().make_plan(backward));
     }
     const auto execute = [&] {
       run.execute(plan);
@@ -266,7 +266,7 @@ TEST_F(MultiHeadAttentionTest, WeightsAreQuantisedOnTheDevice) {
   const std::vector<std::byte> expected = stored_parameter(weight, numbers);
   const Buffer floats = filled_buffer(runtime(), numbers);
   const Buffer blocks = runtime().create_buffer(expected.size()).value();
-  const auto plan = must(runtime().make_append_plan(quantise_desc(weight)));
+  const auto plan = must(runtime().make_plan(quantise_desc(weight)));
   AppendTensors tensors;
   tensors.key = floats.range();
   tensors.cache_key = blocks.range();
@@ -283,8 +283,8 @@ TEST_F(MultiHeadAttentionTest, Slices) {
   const MultiHeadAttentionDesc desc = layer("40x40 b2 hq4 d12 causal", 36);
   const LayerData data = random_layer_data(desc, 3);
   auto run = LayerRun::create(runtime(), desc, data, {});
-  const auto plan = must(runtime().make_multi_head_attention_plan(desc));
-  const auto backward = must(runtime().make_multi_head_attention_backward_plan({.forward = desc}));
+  const auto plan = must(runtime().make_plan(desc));
+  const auto backward = must(runtime().make_plan(MultiHeadAttentionBackwardDesc{.forward = desc}));
   run.execute(plan);
   run.execute(backward);
   EXPECT_EQ(plan.dispatches().size(), plan.requirements().dispatches);
@@ -318,9 +318,9 @@ TEST_F(MultiHeadAttentionTest, PushDescriptorsGiveTheSameBits) {
     features.dropout_seed = 5;
     auto run = LayerRun::create(runtime(), desc, random_layer_data(desc, 3), features);
     const auto run_passes = [&](const MultiHeadAttentionOptions& options) {
-      run.execute(must(runtime().make_multi_head_attention_plan(desc, options)));
+      run.execute(must(runtime().make_plan(desc, options)));
       if (!form.averages) {
-        run.execute(must(runtime().make_multi_head_attention_backward_plan({.forward = desc}, options)));
+        run.execute(must(runtime().make_plan(MultiHeadAttentionBackwardDesc{.forward = desc}, options)));
       }
       return run.bytes();
     };
@@ -337,7 +337,7 @@ TEST_F(MultiHeadAttentionTest, CompleteBlockMasksAreNotComputed) {
   auto features = must(harness::ProblemRun::create(runtime(), parsed(problem)));
   must(features.fill_inputs());
   AttentionTensors tensors = features.tensors();
-  const auto plan = must(runtime().make_multi_head_attention_plan(form.desc));
+  const auto plan = must(runtime().make_plan(form.desc));
   const VkDeviceSize bytes = plan.range_bytes(&AttentionTensors::block_mask);
   ASSERT_GT(bytes, 0U);
   const Buffer mask = runtime().create_buffer(bytes).value();
@@ -362,7 +362,7 @@ TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   const MultiHeadAttentionDesc desc = layer("8x8 b2 hq2 d4", 8);
   const LayerData data = random_layer_data(desc, 3);
   auto run = LayerRun::create(runtime(), desc, data, {});
-  const auto plan = must(runtime().make_multi_head_attention_plan(desc));
+  const auto plan = must(runtime().make_plan(desc));
   run.execute(plan);
   const Buffer workspace = runtime().create_buffer(1 << 20).value();
   const auto refused = [&](const std::function<void(MultiHeadAttentionTensors&)>& change) {
@@ -379,10 +379,10 @@ TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }), "the saved tensor of ("));
   MultiHeadAttentionOptions options;
   options.attention_plan = runtime().make_plan(desc_of("8x8 d4")).value();
-  EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
+  EXPECT_FALSE(runtime().make_plan(desc, options).ok());
   options = {};
   options.matmul.kernel = "fast";
-  EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
+  EXPECT_FALSE(runtime().make_plan(desc, options).ok());
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ class Decoder {
 
   /// Rows of the output, of each batch entry those from `first` on.
   [[nodiscard]] std::vector<float> step(std::int64_t first, std::int64_t rows) {
-    const auto plan = must(runtime_.make_multi_head_attention_plan(cached_layer(form_, rows)));
+    const auto plan = must(runtime_.make_plan(cached_layer(form_, rows)));
     const std::size_t size = element_bytes(form_.type);
     std::vector<std::byte> bytes;
     for (std::int64_t b = 0; b < kBatch; ++b) {
@@ -190,7 +190,7 @@ TEST_F(MultiHeadAttentionDecode, AStepWithoutRowsTellsTheBytesOfLengths) {
                                               DataType::kFloat32, Layout::kBhsd, RotaryStyle::kNone},
                                              0);
   desc.attention.query_lengths = Lengths::kPerEntry;
-  const auto plan = must(runtime().make_multi_head_attention_plan(desc));
+  const auto plan = must(runtime().make_plan(desc));
   EXPECT_EQ(plan.range_bytes(&AttentionTensors::kv_lengths), kBatch * 4U);
   EXPECT_EQ(plan.range_bytes(&AttentionTensors::query_lengths), kBatch * 4U);
 }

@@ -263,14 +263,14 @@ TEST_F(SelfTestTest, OfGradientsOnMatrixUnitsIsTested) {
   if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no gradients on matrix units";
   expect_tested<PlanOptions>(
       "matrix", {"lane", "tile", "matrix2"},
-      [&](const Runtime& on, const PlanOptions& options) { return on.make_backward_plan(desc, options); });
+      [&](const Runtime& on, const PlanOptions& options) { return on.make_plan(desc, options); });
 }
 
 TEST_F(SelfTestTest, OfProductsOnMatrixUnitsIsTested) {
   const MatmulDesc desc = product(20, 30, 40, DataType::kFloat16);
   if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no products on matrix units";
   expect_tested<PlanOptions>("matrix", {"lane", "tile"}, [&](const Runtime& on, const PlanOptions& options) {
-    return on.make_matmul_plan(desc, options);
+    return on.make_plan(desc, options);
   });
 }
 
@@ -298,15 +298,15 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
         own.kernel = "matrix";
         ++products_on_matrices;
       }
-      return on.make_matmul_plan(desc, own);
+      return on.make_plan(desc, own);
     };
   };
   const MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
   {
     const Runtime first = fresh_runtime();
-    must(first.make_multi_head_attention_plan(small_layer(), options));
+    must(first.make_plan(small_layer(), options));
     set_products(first);
-    must(first.make_multi_head_attention_backward_plan(backward, of_gradients));
+    must(first.make_plan(backward, of_gradients));
     const std::string text = read_file(outcomes());
     for (const char* const kind : {"passed matrix, ", "passed matmul matrix, ", "passed backward matrix, "}) {
       EXPECT_TRUE(has(text, kind)) << text;
@@ -318,13 +318,13 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   set_products(later);
   for (const char* const kernel : {"matrix", "lane"}) {
     of_gradients.backward.kernel = kernel;
-    EXPECT_TRUE(is_refused(later.make_multi_head_attention_backward_plan(backward, of_gradients),
-                           ErrorCode::kUnsupported, {"matrix", "self-test"}));
+    EXPECT_TRUE(is_refused(later.make_plan(backward, of_gradients), ErrorCode::kUnsupported,
+                           {"matrix", "self-test"}));
   }
   options.attention.kernel.clear();
-  EXPECT_TRUE(is_refused(later.make_multi_head_attention_plan(small_layer(), options),
-                         ErrorCode::kUnsupported, {"matrix", "self-test"}));
-  EXPECT_TRUE(later.make_multi_head_attention_plan(small_layer()).ok()) << "others are there";
+  EXPECT_TRUE(
+      is_refused(later.make_plan(small_layer(), options), ErrorCode::kUnsupported, {"matrix", "self-test"}));
+  EXPECT_TRUE(later.make_plan(small_layer()).ok()) << "others are there";
 }
 
 /// Programs with a device of their own test the steps of a layer where they are made.

@@ -121,7 +121,7 @@ AttentionTensors attention_tensors(const Buffers& all) {
 }  // namespace
 
 std::vector<std::byte> decode_loop(const Runtime& runtime) {
-  const AppendPlan append = checked(runtime.make_append_plan(append_desc()), kLoop);
+  const AppendPlan append = checked(runtime.make_plan(append_desc()), kLoop);
   const AttentionPlan attention = checked(runtime.make_plan(attention_desc()), kLoop);
   const Buffers buffers = make_buffers(runtime, attention);
   const Bindings append_bindings = checked(append.make_bindings(append_tensors(buffers)), kLoop);

@@ -52,6 +52,9 @@ VKATTN_INIT_FUNCTIONS(vkattn_matmul_desc)
 VKATTN_API vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const vkattn_matmul_desc* desc,
                                                    const vkattn_plan_options* options, vkattn_plan** plan,
                                                    vkattn_error* error);
+/** The key of such a problem, as vkattn_plan_key_attention. */
+VKATTN_API vkattn_result vkattn_plan_key_matmul(const vkattn_matmul_desc* desc, char* text, size_t* bytes,
+                                                vkattn_error* error);
 
 /** Every kernel of products, as vkattn_query_kernels_attention. */
 VKATTN_API vkattn_result vkattn_query_kernels_matmul(const vkattn_device* device, const vkattn_matmul_desc* desc,

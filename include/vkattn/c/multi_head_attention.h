@@ -66,6 +66,9 @@ VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* 
                                                                  const vkattn_multi_head_attention_desc* desc,
                                                                  const vkattn_plan_options* options,
                                                                  vkattn_plan** plan, vkattn_error* error);
+/** The key of such a problem, as vkattn_plan_key_attention. */
+VKATTN_API vkattn_result vkattn_plan_key_multi_head_attention(const vkattn_multi_head_attention_desc* desc, char* text,
+                                                              size_t* bytes, vkattn_error* error);
 
 /** The gradients of a layer: MultiHeadAttentionBackwardDesc of vkattn/multi_head_attention.hpp. With L a number that
     depends on the output alone, VKATTN_TENSOR_GRAD_OUTPUT is dL/doutput. */
@@ -97,6 +100,9 @@ VKATTN_INIT_FUNCTIONS(vkattn_multi_head_attention_backward_desc)
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
     vkattn_device* device, const vkattn_multi_head_attention_backward_desc* desc, const vkattn_plan_options* options,
     vkattn_plan** plan, vkattn_error* error);
+/** The key of such a problem, as vkattn_plan_key_attention. */
+VKATTN_API vkattn_result vkattn_plan_key_multi_head_attention_backward(
+    const vkattn_multi_head_attention_backward_desc* desc, char* text, size_t* bytes, vkattn_error* error);
 
 /** What a step of a layer computes. */
 typedef uint32_t vkattn_step_kind;

@@ -105,14 +105,11 @@ VKATTN_INIT_FUNCTIONS(vkattn_plan_options)
 VKATTN_API vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
                                                       const vkattn_plan_options* options, vkattn_plan** plan,
                                                       vkattn_error* error);
-/** Plans an append, likewise. */
-VKATTN_API vkattn_result vkattn_plan_create_append(vkattn_device* device, const vkattn_append_desc* desc,
-                                                   const vkattn_plan_options* options, vkattn_plan** plan,
+/** Writes a short text in ASCII, for a hash table, to `text` of *bytes, where that is enough, and sets *bytes to what it
+    takes with the 0 at its end; `text` may be null. Equal for descriptors that are equal in every member and in all that
+    these point to, different for others: plan_key() of vkattn/plan_key.hpp, which says what a key does not tell. */
+VKATTN_API vkattn_result vkattn_plan_key_attention(const vkattn_attention_desc* desc, char* text, size_t* bytes,
                                                    vkattn_error* error);
-/** Plans a merge, likewise. */
-VKATTN_API vkattn_result vkattn_plan_create_merge(vkattn_device* device, const vkattn_merge_desc* desc,
-                                                  const vkattn_plan_options* options, vkattn_plan** plan,
-                                                  vkattn_error* error);
 /** One reference more. A handle that is not alive is refused. */
 VKATTN_API vkattn_result vkattn_plan_retain(vkattn_plan* plan);
 /** One reference less. With the last one, and the last bindings, the pipelines are destroyed, which must be idle. Null

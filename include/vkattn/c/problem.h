@@ -1,5 +1,5 @@
 /** @file
-   Problems: attention, appends to a cache, merges. Part of vkattn/vkattn.h. */
+   The problem of attention, and the types that all problems share. Part of vkattn/vkattn.h. */
 #ifndef VKATTN_C_PROBLEM_H
 #define VKATTN_C_PROBLEM_H
 
@@ -163,55 +163,6 @@ typedef struct vkattn_attention_desc {
   vkattn_score_function* score_function; /**< null: none. Plans keep a reference */
 } vkattn_attention_desc;
 VKATTN_INIT_FUNCTIONS(vkattn_attention_desc)
-
-/** New rows of K and V and where they go: AppendDesc of vkattn/cache.hpp. */
-typedef struct vkattn_append_desc {
-  uint32_t struct_size;             /**< set by the init function */
-  const void* next;                 /**< null */
-  int64_t batch,                    /**< batch entries */
-      query_heads,                  /**< 0, as at first: there are no queries to rotate */
-      kv_heads,                     /**< 0: nothing is appended; not given: query_heads */
-      new_length,                   /**< new rows of a batch entry, or the most of one; must be given */
-      head_dim,                     /**< elements of a query or key, 1 to 576; must be given */
-      value_dim;                    /**< 0: keys only; not given: head_dim */
-  vkattn_layout layout;             /**< where tensors have no strides of their own */
-  vkattn_tensor_desc query,         /**< float32, float16 or bfloat16, as the next two */
-      key,                          /**< new rows of K */
-      value,                        /**< new rows of V */
-      query_output,                 /**< the rotated queries; may be the query itself */
-      cache_key,                    /**< any type, as cache_value */
-      cache_value;                  /**< V of the cache */
-  vkattn_cache_layout cache;        /**< where the row of a key position lies in both */
-  int64_t cache_length;             /**< rows of a contiguous cache */
-  uint32_t has_positions;           /**< 1: VKATTN_TENSOR_POSITIONS in place of `position` */
-  int64_t position;                 /**< of the first new row of each batch entry */
-  vkattn_lengths new_lengths;       /**< how many new rows the entries have */
-  int64_t total_new_length;         /**< of packed rows: all of them */
-  uint32_t writes_kv_lengths;       /**< 1: VKATTN_TENSOR_KV_LENGTHS gets position + new rows */
-  vkattn_rotary_style rotary_style; /**< none: the rotary members below do not count */
-  int64_t rotary_dims;              /**< the first so many of a head; even, from 2 to head_dim */
-  double rotary_base,               /**< f[i] = position_scale * base^(-2i / dims) */
-      rotary_position_scale;        /**< from above 0 to 1 */
-  uint32_t rotary_has_frequencies;  /**< 1: f is VKATTN_TENSOR_FREQUENCIES */
-  float rotary_magnitude;           /**< multiplies the rotated dims */
-  uint32_t rotary_inverse;          /**< 1: turned back, which gradients of turned rows take */
-  uint32_t reserved; /**< 0 */
-} vkattn_append_desc;
-VKATTN_INIT_FUNCTIONS(vkattn_append_desc)
-
-/** Results over parts of the keys and how they are merged: MergeDesc of vkattn/merge.hpp. */
-typedef struct vkattn_merge_desc {
-  uint32_t struct_size;       /**< set by the init function */
-  const void* next;           /**< null */
-  int64_t rows,               /**< of one part: batch * query_heads * query_length */
-      value_dim,              /**< elements of a row */
-      parts;                  /**< at least 1; 2 at first */
-  vkattn_data_type part_type, /**< of the parts' outputs: float32, float16 or bfloat16 */
-      output_type;            /**< likewise; rows * value_dim is even for 16 bits */
-  uint32_t has_lse;           /**< 1, as at first: the merged lse is written too */
-  uint32_t reserved; /**< 0 */
-} vkattn_merge_desc;
-VKATTN_INIT_FUNCTIONS(vkattn_merge_desc)
 
 #ifdef __cplusplus
 }
