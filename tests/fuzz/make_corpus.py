@@ -1,20 +1,24 @@
 #!/usr/bin/python3
-"""Writes the first inputs of the fuzz targets to tests/fuzz/corpus/TARGET/.
+"""The first inputs of the fuzz targets.
 
-    tests/fuzz/make_corpus.py
+    tests/fuzz/make_corpus.py FOLDER               writes them to FOLDER/TARGET/
+    tests/fuzz/make_corpus.py --keep FOLDER        takes FOLDER's files as the first inputs of c_interface
 
-Those of c_interface are no texts: libFuzzer found them and kept those that reach what no other does, by -merge=1
--use_counters=0 -set_cover_merge=1.
+Those of c_interface are sequences of calls that libFuzzer found. It kept those that reach what no other does, by -merge=1
+-use_counters=0 -set_cover_merge=1, and they are in c_interface.tar.
 """
+import io
 import json
 import pathlib
 import struct
+import sys
+import tarfile
 
-CORPUS = pathlib.Path(__file__).parent / "corpus"
+CALLS = pathlib.Path(__file__).parent / "c_interface.tar"
 
 
 def write(target, name, data):
-    folder = CORPUS / target
+    folder = corpus / target
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
 
@@ -49,7 +53,8 @@ def make_problem():
             "h8 512x512 d64 mask=f16 softcap=50 alibi window=127,0 sinks dropout=0.1",
             "b2 512x512 d64 sequences query_lengths=9,512 kv_lengths=512,3 page=16",
             "q1 kv4096 hq8 hkv2 d128 ring=256 append=1 rotary=half weights=scores",
-            "b3 7x9 d8 key=e4m3 value=q4_0 layout=bshd pad=3 offset=5 seed=7 data=uniform magnitude=2 scale=0.5"]):
+            "b3 7x9 d8 key=e4m3 value=q4_0 layout=bshd pad=3 offset=5 seed=7 data=uniform magnitude=2 scale=0.5",
+            "5x5x12 matmul"]):
         write("problem", f"{number}", text)
 
 
@@ -143,5 +148,28 @@ def make_score_function():
         write("score_function", name, text)
 
 
-for make in (make_npy, make_problem, make_tuning, make_self_tests, make_pipeline_cache, make_safetensors, make_score_function):
-    make()
+def make_c_interface():
+    with tarfile.open(CALLS) as archive:
+        for member in archive:
+            write("c_interface", member.name, archive.extractfile(member).read())
+
+
+def keep(folder):
+    """The archive does not tell when and by whom it was made: the same files give the same bytes."""
+    with tarfile.open(CALLS, "w", format=tarfile.USTAR_FORMAT) as archive:
+        for file in sorted(folder.iterdir()):
+            data = file.read_bytes()
+            member = tarfile.TarInfo(file.name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+
+
+if len(sys.argv) == 3 and sys.argv[1] == "--keep":
+    keep(pathlib.Path(sys.argv[2]))
+elif len(sys.argv) == 2 and not sys.argv[1].startswith("-"):
+    corpus = pathlib.Path(sys.argv[1])
+    for make in (make_npy, make_problem, make_tuning, make_self_tests, make_pipeline_cache, make_safetensors, make_score_function,
+                 make_c_interface):
+        make()
+else:
+    sys.exit(__doc__)
