@@ -40,13 +40,13 @@ class Fact(NamedTuple):
 # The aims are 12 (softcap), 20 (sinks), 24 (matrix2), 8 (merge), 8 (kv_splits) and 3 (a field of the C interface).
 FACTS = (
     # A score modifier without a tensor.
-    Fact("softcap", 25, r"soft_?cap(?:s|ped|ping)?"),
+    Fact("softcap", 24, r"soft_?cap(?:s|ped|ping)?"),
     # A score modifier with a tensor, which has a gradient.
     Fact("sinks", 36, r"d?sinks?"),
     # A kernel. Nothing else needs its extension, VK_NV_cooperative_matrix2, so who names that knows the kernel.
     Fact("matrix2", 29, r"matrix_?2"),
     # An operation with a plan of its own.
-    Fact("merge", 20, r"merges?", (
+    Fact("merge", 16, r"merges?", (
         r"\w*DECODE_MERGE_\w+", r"\bVKATTN_MERGE_ROWS\b", r"\bkMerge(?:Rows|Stage4|Bytes)\b",  # the groups of the kernel decode
         r"\bmerge_(?:rows?|bytes|row_bytes|stage_bytes)\b", r"\bmerged_maximum\b",
         r"\bk(?:Loop|Selection)Merge\b", r"\bkMergeWords\b", r"--merge-blocks\b",  # SPIR-V's blocks
