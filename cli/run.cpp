@@ -1,4 +1,5 @@
 // `vkattn run`: attention on NumPy files.
+#include <vkattn/backward.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <chrono>

@@ -130,8 +130,8 @@ void require_sense_of_words(const RunArguments& a) {
   if (is_given(a.words, "--weights-stage") && a.weights.empty()) {
     fail_usage("--weights-stage says which weights --weights writes; give both");
   }
-  if (is_given(a.words, "--seed") && !is_given(a.words, "--dropout"))
-    fail_usage("--seed is for --dropout; give both");
+  if (is_given(a.words, "--dropout-seed") && !is_given(a.words, "--dropout"))
+    fail_usage("--dropout-seed is for --dropout; give both");
 }
 
 /// They are made of the gradient of the output, each for an input that is there.
@@ -207,7 +207,7 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
            "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --lse L.npy \\\n"
            "             --causal --align bottom-right --type f16 --layout bshd\n"
            "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy \\\n"
-           "             --window 512,0 --align bottom-right --sink S.npy --kv-type q8_0 --check\n"
+           "             --window 512,0 --align bottom-right --sinks S.npy --kv-type q8_0 --check\n"
            "  vkattn run --query Q.npy --key K.npy --value V.npy --mask M.npy --weights W.npy\n"
            "  vkattn run --query Q.npy --key K.npy --value V.npy --past-key PK.npy \\\n"
            "             --past-value PV.npy --present-key NK.npy --present-value NV.npy \\\n"

@@ -113,13 +113,13 @@ constexpr OutputRow kOutputRows[] = {
      float32_type,
      shape_of_heads,
      {&Tensors::grad_alibi_slopes, &Desc::has_grad_alibi_slopes, "--alibi-slopes"}},
-    {{"--grad-sink", &Paths::grad_sink, "G.npy", "Write the gradient of --sink, float32 (heads,)"},
-     &Files::grad_sink,
-     "grad_sink",
+    {{"--grad-sinks", &Paths::grad_sinks, "G.npy", "Write the gradient of --sinks, float32 (heads,)"},
+     &Files::grad_sinks,
+     "grad_sinks",
      "dsinks",
      float32_type,
      shape_of_heads,
-     {&Tensors::grad_sinks, &Desc::has_grad_sinks, "--sink"}}};
+     {&Tensors::grad_sinks, &Desc::has_grad_sinks, "--sinks"}}};
 
 }  // namespace
 

@@ -20,7 +20,7 @@ namespace vkattn::cli {
 /// The options as typed, empty where not given.
 struct OutputPaths {
   std::string output, lse, weights, present_key, present_value;
-  std::string grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sink;
+  std::string grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sinks;
 };
 
 /// A file that a run writes.
@@ -32,7 +32,7 @@ struct OutputFile {
 
 struct RunOutputs {
   std::optional<OutputFile> output, lse, weights, present_key, present_value;
-  std::optional<OutputFile> grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sink;
+  std::optional<OutputFile> grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sinks;
 };
 
 /// What an output is the gradient of.

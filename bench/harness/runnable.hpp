@@ -1,6 +1,8 @@
 // A plan to be run on the tensors of a problem, whatever it computes and whoever made it.
 #pragma once
 
+#include <vkattn/backward.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // What a layer adds to the plans that it is made of: the device's time of a layer, and of its projections and
 // its attention one by one, in turns. Whatever is timed is compared: the parts, one after the other, give the
 // layer's bits.
+#include <vkattn/matmul.hpp>
 #include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
 

@@ -183,12 +183,12 @@ constexpr Word kWords[] = {
                                    "needed)"),
     flag<&D::has_sinks>(
         "sinks", "a logit for each head that has no value",
-        {"--sink", "F.npy", "A logit for each head that has no value (heads,)", &AttentionTensors::sinks}),
+        {"--sinks", "F.npy", "A logit for each head that has no value (heads,)", &AttentionTensors::sinks}),
     plain<&D::dropout>("dropout", "dropout=0.1", "share of the probabilities that is dropped; with",
                        {"--dropout", "P", "Drop this share of the probabilities"}),
     row(kSetting, "dropout_seed", "dropout_seed=7", "and dropout_offset=3 (1 and 0)",
         read_plain<&P::dropout_seed>, write_where<drops, &P::dropout_seed>, {},
-        {"--seed", "S", "Seed of --dropout, default 1"}),
+        {"--dropout-seed", "S", "Seed of --dropout, default 1"}),
     row(kSetting, "dropout_offset", "", "", read_plain<&P::dropout_offset>,
         write_where<drops, &P::dropout_offset>),
 

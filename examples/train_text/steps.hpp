@@ -4,6 +4,8 @@
 
 #include <vulkan/vulkan.h>
 
+#include <vkattn/matmul.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <array>

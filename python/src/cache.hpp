@@ -3,6 +3,8 @@
 
 #include <pybind11/numpy.h>
 
+#include <vkattn/cache.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <pybind11/numpy.h>
 
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>

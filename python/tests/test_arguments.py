@@ -163,13 +163,13 @@ def test_wrong_arguments(name, parameter, tmp_path, monkeypatch):
     ({"kernel": 3}, "kernel is 3 but must be a str"),
     ({"device": 1.5}, "device is 1.5 but must be a vkattn.Device, its number or a part of its name"),
     ({"dropout": None}, "dropout is None but must be a number"),
-    ({"seed": 1.5}, "seed is 1.5 but must be an integer"),
+    ({"dropout_seed": 1.5}, "dropout_seed is 1.5 but must be an integer"),
     ({"sinks": object()}, "sinks is of type object but must be an array of numbers"),
 ])
 def test_sentences(keywords, sentence):
     with pytest.raises(TypeError, match=sentence):
         vkattn.attention(Q, Q, Q, **keywords)
-    if "seed" not in keywords:  # of the plan's calls
+    if "dropout_seed" not in keywords:  # of the plan's calls
         with pytest.raises(TypeError, match=sentence):
             vkattn.plan(Q, Q, Q, **keywords)
 

@@ -135,7 +135,7 @@ def test_dropout(qkv):
     query, key, _ = qkv(queries=64, keys=64)
     value = np.broadcast_to(np.eye(64, dtype=np.float32), (1, 2, 64, 64))  # the output is the weights
     plain = vkattn.attention(query, key, value)
-    one, same, other = (vkattn.attention(query, key, value, dropout=0.25, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (vkattn.attention(query, key, value, dropout=0.25, dropout_seed=seed) for seed in (1, 1, 2))
     assert (one == same).all() and (one != other).any()
     kept = one != 0
     assert abs(kept.mean() - 0.75) < 0.02  # 4.2 standard deviations of 8192 draws

@@ -119,9 +119,9 @@ def test_dropout_draws_the_same_bits(qkv):
     """The gradient of the values is the transposed weights with dropout times that of the output."""
     query, key, _ = qkv(queries=16, keys=16)
     value = np.broadcast_to(np.eye(16, dtype=np.float32), (1, 2, 16, 16))
-    weights, lse = vkattn.attention(query, key, value, dropout=0.5, seed=3, return_lse=True)
+    weights, lse = vkattn.attention(query, key, value, dropout=0.5, dropout_seed=3, return_lse=True)
     grad_output = np.broadcast_to(np.eye(16, dtype=np.float32), weights.shape)
-    found = vkattn.attention_backward(grad_output, query, key, value, weights, lse, dropout=0.5, seed=3,
+    found = vkattn.attention_backward(grad_output, query, key, value, weights, lse, dropout=0.5, dropout_seed=3,
                                       gradients=("value",), kernel="tile")
     np.testing.assert_allclose(found.value, weights.swapaxes(-1, -2), atol=1e-6)
 
@@ -143,7 +143,7 @@ def test_refusals(qkv):
     output, lse = vkattn.attention(*arrays, return_lse=True)
     with pytest.raises(ValueError, match="no gradient of 'scale'"):
         vkattn.attention_backward(output, *arrays, output, lse, gradients=("scale",))
-    with pytest.raises(ValueError, match="dropout has no seed"):
+    with pytest.raises(ValueError, match="dropout has no dropout_seed"):
         vkattn.attention_backward(output, *arrays, output, lse, dropout=0.5)
     with pytest.raises(ValueError, match="grad_output has the shape"):
         vkattn.attention_backward(output[:, :1], *arrays, output, lse)

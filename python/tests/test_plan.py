@@ -80,10 +80,10 @@ def test_shapes(shapes, random):
 def test_dropout_has_a_seed_for_each_call(qkv):
     plan = vkattn.plan(*qkv(), dropout=0.5)
     arrays = qkv()
-    first, same, other = (plan(*arrays, seed=seed).numpy() for seed in (1, 1, 2))
+    first, same, other = (plan(*arrays, dropout_seed=seed).numpy() for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, same)
     assert (first != other).any()
-    np.testing.assert_allclose(first, vkattn.attention(*arrays, dropout=0.5, seed=1), atol=1e-6)
+    np.testing.assert_allclose(first, vkattn.attention(*arrays, dropout=0.5, dropout_seed=1), atol=1e-6)
 
 
 def test_out_is_no_argument(qkv):

@@ -45,7 +45,7 @@ def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, seed: Union[int, None] = None, return_lse: Literal[False] = False,
+    dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
     return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> _Result: ...
 @overload
@@ -53,7 +53,7 @@ def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, seed: Union[int, None] = None, return_lse: bool = False,
+    dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> Tuple[_Result, ...]: ...
 
@@ -70,7 +70,7 @@ def attention_backward(
     mask: Union[_Array, None] = None, *, is_causal: bool = False, align: _Align = "top-left",
     scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, seed: Union[int, None] = None, gradients: Sequence[str] = ("query", "key", "value"),
+    dropout: float = 0.0, dropout_seed: Union[int, None] = None, gradients: Sequence[str] = ("query", "key", "value"),
     device: _Device = None, kernel: Union[str, None] = None,
 ) -> Gradients: ...
 
@@ -100,7 +100,7 @@ class Plan:
     def __call__(
         self, query: _Any, key: _Any, value: _Any, mask: Union[_Any, None] = None, *,
         kv_lengths: Union[_Any, Sequence[int], None] = None, alibi: Union[_Any, Sequence[float], None] = None,
-        sinks: Union[_Any, Sequence[float], None] = None, seed: Union[int, None] = None,
+        sinks: Union[_Any, Sequence[float], None] = None, dropout_seed: Union[int, None] = None,
         out: Union[Array, Sequence[Array], None] = None,
     ) -> Any: ...
 
@@ -190,7 +190,7 @@ class MultiHeadAttention:
         cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
         alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
-        seed: Union[int, None] = None, return_saved: Literal[False] = False,
+        dropout_seed: Union[int, None] = None, return_saved: Literal[False] = False,
     ) -> Tuple[_Result, Union[_Result, None]]: ...
     @overload
     def forward(
@@ -200,7 +200,7 @@ class MultiHeadAttention:
         cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
         alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
-        seed: Union[int, None] = None, return_saved: Literal[True],
+        dropout_seed: Union[int, None] = None, return_saved: Literal[True],
     ) -> Tuple[_Result, Union[_Result, None], SavedCall]: ...
     @overload
     def forward(
@@ -210,7 +210,7 @@ class MultiHeadAttention:
         cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
         alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
-        seed: Union[int, None] = None, return_saved: bool = False,
+        dropout_seed: Union[int, None] = None, return_saved: bool = False,
     ) -> Union[
         Tuple[_Result, Union[_Result, None]], Tuple[_Result, Union[_Result, None], SavedCall]
     ]: ...

@@ -226,6 +226,7 @@ READERS = {
     "device": device,
     "gradients": names,
     "path": path,
+    "dropout_seed": any_integer,
     "seed": any_integer,
     "state": parameters,
 }

@@ -4,8 +4,8 @@ from . import _arguments, _native, _problem
 
 @_arguments.reads()
 def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
-              modifiers, kv_lengths=None, dropout=0.0, seed=None, return_lse=False, return_weights=None, device=None,
-              kernel=None):
+              modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None, return_lse=False, return_weights=None,
+              device=None, kernel=None):
     """softmax(scale * query @ key^T + mask) @ value, for each head.
 
     The names and meanings of torch.nn.functional.scaled_dot_product_attention, on NumPy arrays and anything
@@ -36,7 +36,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     kv_lengths      (...): the keys of each batch entry; those from there on are hidden.
     dropout         the share of probabilities that is dropped; the others grow by 1 / (1 - dropout). It is
                     rounded to float32 before that.
-    seed            an integer: calls with the same one drop the same. None: a new one for each call.
+    dropout_seed    an integer: calls with the same one drop the same. None: a new one for each call.
     return_lse      also return the log-sum-exp of each row, float32 (..., query_heads, query_length).
     return_weights  also return the weights of a stage, float32 (..., query_heads, query_length, kv_length):
                     'scores' (scale * query @ key^T), 'softcap' (after it), 'masked' (after mask and alibi) or
@@ -69,7 +69,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         return_weights=return_weights,
     )
     output, lse, weights = _native.attention(
-        _problem.session(device), problem, kernel or "", _problem.seed_of(seed, dropout)
+        _problem.session(device), problem, kernel or "", _problem.seed_of(dropout_seed, dropout)
     )
     output = layout.restore(output.view(layout.dtype))
     if lse is None and weights is None:

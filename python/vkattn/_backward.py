@@ -37,7 +37,7 @@ def _of_shape(gradient, shape, lead):
 
 @_arguments.reads()
 def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
-                       scale=None, enable_gqa=False, modifiers, kv_lengths=None, dropout=0.0, seed=None,
+                       scale=None, enable_gqa=False, modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None,
                        gradients=("query", "key", "value"), device=None, kernel=None):
     """The gradients of attention's inputs, from that of its output.
 
@@ -47,7 +47,7 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
 
         output, lse = vkattn.attention(query, key, value, mask, return_lse=True, …)
 
-    gave, and all keywords are those of that call: with dropout also the seed, which must have been given.
+    gave, and all keywords are those of that call: with dropout also dropout_seed, which must have been given.
     Sums are float32 in an order that does not change: the same inputs give the same bits.
 
     Returns Gradients, with each gradient of the shape and type of its array; what was broadcast gets the sum.
@@ -58,8 +58,8 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
         >>> grads.query.shape == q.shape
         True
     """
-    if dropout and seed is None:
-        raise RuleError("dropout has no seed; give the one that attention was given")
+    if dropout and dropout_seed is None:
+        raise RuleError("dropout has no dropout_seed; give the one that attention was given")
     problem, layout = _problem.make(
         query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa,
         modifiers=modifiers, kv_lengths=kv_lengths, dropout=dropout, return_lse=True, return_weights=None,
@@ -68,8 +68,8 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
     output, _ = _arrays.tensor(output, "output")
     grad_output, _ = _arrays.tensor(grad_output, "grad_output")
     found = _native.backward(
-        _problem.session(device), problem, kernel or "", _problem.seed_of(seed, dropout), layout.batched(output),
-        layout.batched(_arrays.per_row(lse)), layout.batched(grad_output), set(gradients),
+        _problem.session(device), problem, kernel or "", _problem.seed_of(dropout_seed, dropout),
+        layout.batched(output), layout.batched(_arrays.per_row(lse)), layout.batched(grad_output), set(gradients),
     )
     for name, given in (("query", query), ("key", key), ("value", value), ("mask", mask)):
         if name in found:

@@ -187,7 +187,7 @@ class MultiHeadAttention:
     @_holds_cache
     def forward(self, query, key=None, value=None, *, key_padding_mask=None, need_weights=False, attn_mask=None,
                 average_attn_weights=True, is_causal=False, cache=None, counts=None, align=None, scale=None,
-                modifiers, kv_lengths=None, dropout=0.0, seed=None, return_saved=False):
+                modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None, return_saved=False):
         """(output, weights or None): projections, attention of each head, output projection.
 
         query       (batch, query_length, embed_dim), or without batch
@@ -206,7 +206,7 @@ class MultiHeadAttention:
                               over all that it then holds; kv_length is len(cache) after that
         counts                with a cache, (batch,): rows of each entry that count; results behind them are 0
         align                 None: 'bottom-right' with a cache, else 'top-left'
-        dropout, seed         of the weights of this call, as of vkattn.attention
+        dropout, dropout_seed  of the weights of this call, as of vkattn.attention
         return_saved          also return what backward() takes
 
         is_causal and all others are as of vkattn.attention.
@@ -241,7 +241,8 @@ class MultiHeadAttention:
         )
         call = _native.LayerOptions(
             scores=options, has_averaged_weights=bool(need_weights and average_attn_weights), saves=return_saved,
-            seed=_problem.seed_of(seed, dropout), cache=None if cache is None else cache._native, kv_length=keys,
+            seed=_problem.seed_of(dropout_seed, dropout), cache=None if cache is None else cache._native,
+            kv_length=keys,
         )
         results, saved = self._native.forward(query, key, value, counts, call)
         output, weights = results["output"].view(dtype), results.get("weights")

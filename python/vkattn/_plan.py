@@ -120,7 +120,7 @@ class Plan:
         return out
 
     @_arguments.reads(out=_arrays_to_write)
-    def __call__(self, query, key, value, mask=None, *, kv_lengths=None, per_head, seed=None, out=None):
+    def __call__(self, query, key, value, mask=None, *, kv_lengths=None, per_head, dropout_seed=None, out=None):
         """Computes it, waits, and returns Arrays: what vkattn.attention would return.
 
         Arguments are vkattn.Arrays on the plan's device, which are not copied, or NumPy arrays, which are; of the
@@ -131,7 +131,7 @@ class Plan:
         staged = {name: self._staged(name, x) for name, x in given.items()}
         outputs = self._outputs(out)
         staged.update((name, array._native) for name, array in zip(self._results, outputs))
-        self._native.run(staged, _problem.seed_of(seed, self._dropout))
+        self._native.run(staged, _problem.seed_of(dropout_seed, self._dropout))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def __repr__(self):

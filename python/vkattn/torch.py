@@ -185,7 +185,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if _have_tangents(query, key, value, mask):
             _say_once("it is differentiated in forward mode")
             return _by_operators(query, key, value, mask, keywords)
-        keywords["seed"] = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p else 0
+        keywords["dropout_seed"] = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p else 0
         try:
             return _attend(query, key, value, mask, keywords)
         except Error as e:

@@ -1,7 +1,9 @@
 // What a kernel shows at its first use on a device: results by a small problem, its time by a larger one.
 #pragma once
 
+#include <vkattn/backward.hpp>
 #include <vkattn/kernels.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/self_test.hpp>
 

@@ -101,8 +101,8 @@ TEST_F(ToolRefusals, ValuesOfRun) {
        {"--dropout x", "--dropout "},
        {"--dropout ''", "--dropout "},
        {"--dropout 0.99999999", "must be from 0 to below 1"},
-       {"--dropout 0.5 --seed -3", "'-3'"},
-       {"--seed 3", "--dropout"},
+       {"--dropout 0.5 --dropout-seed -3", "'-3'"},
+       {"--dropout-seed 3", "--dropout"},
        {"--alibi --alibi-slopes f", "one of them"},
        {"--weights-stage scores", "--weights writes"},
        {"--weights w --weights-stage mask", "did you mean 'masked'?"},
@@ -132,7 +132,7 @@ TEST_F(ToolRefusals, NoFileTakesThePlaceOfAnother) {
       {"--past-key p --past-value p --present-key o --output o",
        "--output and --present-key name the same file 'o'"},
       {"--score s --score-buffer t=f --lse f", "the file of --score-buffer"}};
-  for (const std::string option : {"--mask", "--alibi-slopes", "--sink", "--kv-lengths", "--query-lengths",
+  for (const std::string option : {"--mask", "--alibi-slopes", "--sinks", "--kv-lengths", "--query-lengths",
                                    "--cumulative-query-lengths", "--score", "--tuning"}) {
     of_run.push_back({option + " f --output ./f", "--output './f' would overwrite the file of " + option});
   }
@@ -182,9 +182,9 @@ TEST_F(ToolRefusals, FilesThatDoNotFit) {
                   {"--mask heads_of_keys.npy", broadcast},
                   {"--mask five_axes.npy", "5 axes"},
                   {"--mask integers.npy", "int32"},
-                  {"--sink nothing.npy", "no such file"},
-                  {"--sink two.npy", "shape (4,)"},
-                  {"--sink bools.npy", "bool"},
+                  {"--sinks nothing.npy", "no such file"},
+                  {"--sinks two.npy", "shape (4,)"},
+                  {"--sinks bools.npy", "bool"},
                   {"--alibi-slopes two.npy", "--alibi-slopes"},
                   {"--kv-lengths lengths.npy", "14 at index 1"},
                   {"--kv-lengths two.npy", "float32, but --kv-lengths needs int32"},

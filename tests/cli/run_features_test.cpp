@@ -91,7 +91,7 @@ TEST_F(ToolFeatures, OnlyInfinityHidesInMasksOfFloat64) {
   for (std::size_t i = 0; i < out.size(); ++i)
     EXPECT_NEAR(out[i], i / 8 % 9 == 0 ? 0.0F : mean[i], 1e-5F) << i;
   write("sink", {4}, std::vector<double>(4, 1e300));
-  for (const float value : output_of("--sink sink.npy")) EXPECT_EQ(value, 0.0F);
+  for (const float value : output_of("--sinks sink.npy")) EXPECT_EQ(value, 0.0F);
 }
 
 TEST_F(ToolFeatures, MasksBroadcastAsInNumPy) {
@@ -130,9 +130,9 @@ TEST_F(ToolFeatures, SoftcapAlibiAndSinks) {
   write_list<float>("slopes", {0, 0, 0, 0});
   expect_near(output_of("--alibi-slopes slopes.npy"), plain);
   write_list<float>("sink", {-100, -100, -100, -100});
-  expect_near(output_of("--sink sink.npy"), plain);
+  expect_near(output_of("--sinks sink.npy"), plain);
   write_list<float>("sink", {100, 100, 100, 100});
-  for (const float value : output_of("--sink sink.npy")) EXPECT_NEAR(value, 0, 1e-6F);
+  for (const float value : output_of("--sinks sink.npy")) EXPECT_NEAR(value, 0, 1e-6F);
 }
 
 TEST_F(ToolFeatures, QueryLengthsLeaveZeros) {
@@ -185,7 +185,9 @@ TEST_F(ToolFeatures, WeightsOfEveryStage) {
 }
 
 TEST_F(ToolFeatures, DropoutDrawsByItsSeed) {
-  const auto drawn = [&](const char* seed) { return output_of("--dropout 0.5 --seed " + std::string(seed)); };
+  const auto drawn = [&](const char* seed) {
+    return output_of("--dropout 0.5 --dropout-seed " + std::string(seed));
+  };
   const Values first = drawn("3");
   EXPECT_EQ(drawn("3"), first);
   EXPECT_NE(drawn("4"), first);

@@ -29,7 +29,7 @@ TEST_F(ToolGradients, OfEverythingThatIsAskedFor) {
   write_noise("sinks", {4});
   write_noise("slopes", {4});
   const std::string out =
-      printed(attend(kAll + std::string("--grad-sink ds.npy --grad-alibi-slopes da.npy --sink sinks.npy "
+      printed(attend(kAll + std::string("--grad-sinks ds.npy --grad-alibi-slopes da.npy --sinks sinks.npy "
                                         "--alibi-slopes slopes.npy --causal --align bottom-right --check")));
   EXPECT_NE(out.find("passed: at most"), std::string::npos) << out;
   EXPECT_EQ(shape("dq"), (Shape{2, 4, 9, 16}));
@@ -104,7 +104,7 @@ TEST_F(ToolGradients, AreRefusedWithoutWhatTheyNeed) {
       attend(""),
       {{"--grad-query dq.npy", "--grad-query is made of the gradient of the output; give --grad-output"},
        {output, "say which to write: --grad-query"},
-       {output + "--grad-sink ds.npy", "--grad-sink is the gradient of --sink; give both"},
+       {output + "--grad-sinks ds.npy", "--grad-sinks is the gradient of --sinks; give both"},
        {output + "--grad-alibi-slopes da.npy", "give both"},
        {mask, "--grad-mask is the gradient of --mask; give both"},
        {mask + "--mask short.npy", "has fewer keys than the 13 that there are"},

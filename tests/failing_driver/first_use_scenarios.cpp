@@ -1,6 +1,8 @@
 // Of kernels that a runtime meets for the first time: self-tests, times, what is kept of both, and plans that
 // come of them. Nothing is computed here, so that every self-test fails; where the library was built with
 // kernels on matrix units they come first, and another takes the place of one that failed.
+#include <vkattn/matmul.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>

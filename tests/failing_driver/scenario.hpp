@@ -2,8 +2,11 @@
 #pragma once
 
 #include <vkattn/attention_plan.hpp>
+#include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>
