@@ -92,7 +92,8 @@ class Projection {
         values_(static_cast<std::size_t>(from * to)),
         mean_(values_.size()),
         square_(values_.size()),
-        forward_(runtime, checked(runtime.make_plan(MatmulDesc{.rows = kRows, .columns = to, .inner = from})),
+        forward_(runtime,
+                 checked(runtime.make_plan(vkattn::MatmulDesc{.rows = kRows, .columns = to, .inner = from})),
                  vkattn::MatmulTensors{.a = x.range(), .b = weight_.range(), .output = output.range()}),
         backward_(
             runtime, checked(runtime.make_plan(weight_gradient(from, to))),
@@ -186,7 +187,7 @@ class Model {
         key_(runtime, items_, kKey + kValue, kHeadDim, random),
         value_(runtime, items_, kKey + kValue, kValue, random),
         attention_(runtime, checked(runtime.make_plan(attention_desc())), tensors()),
-        gradients_(runtime, checked(runtime.make_plan(BackwardDesc{.attention = attention_desc()})),
+        gradients_(runtime, checked(runtime.make_plan(vkattn::BackwardDesc{.attention = attention_desc()})),
                    vkattn::BackwardTensors{.forward = tensors(),
                                            .grad_output = grad_output_.range(),
                                            .grad_query = query_.grad_output.range(),

@@ -76,15 +76,15 @@ class FirstUse : public Scenario {
 };
 
 /// Tests and times as they are, of a kernel that every build has.
-template <class Plan, class Desc, class Options>
+template <class Desc>
 class TestingTile : public FirstUse {
- public:
-  using Make = Result<Plan> (Runtime::*)(const Desc&, const Options&) const;
+  using Plan = typename Desc::Plan;
 
-  TestingTile(Make make, const Desc& desc) {
-    Options options;
+ public:
+  explicit TestingTile(const Desc& desc) {
+    typename Plan::Options options;
     options.kernel = "tile";
-    plan_ = std::make_unique<Plan>((*runtime_.*make)(desc, options).value());
+    plan_ = std::make_unique<Plan>(runtime_->make_plan(desc, options).value());
     step("self-test", [this] {
       auto outcome = run([this](auto& done) { return detail::run_self_test(*runtime_, *plan_, done); });
       if (must(std::move(outcome)).failure.empty()) complain("passed, and nothing was computed");
@@ -115,12 +115,13 @@ class TestingTile : public FirstUse {
 };
 
 /// A plan of 16-bit numbers, which is made by a function of the runtime's.
-template <class Plan, class Desc, class Options>
+template <class Desc>
 class Testing : public FirstUse {
- public:
-  using Make = Result<Plan> (Runtime::*)(const Desc&, const Options&) const;
+  using Plan = typename Desc::Plan;
+  using Options = typename Plan::Options;
 
-  Testing(Make make, const Desc& desc) : make_(make), desc_(desc) {
+ public:
+  explicit Testing(const Desc& desc) : desc_(desc) {
     step("make what fails its self-test", [this] {
       const Plan plan = make_with(false);
       if (plan.uses_matrix_units()) complain("a kernel is used that has not passed its test");
@@ -136,7 +137,7 @@ class Testing : public FirstUse {
  private:
   [[nodiscard]] Plan make_with(bool has_passed) const {
     forget_outcomes(has_passed ? configuration_ : std::string_view());
-    auto plan = (*runtime_.*make_)(desc_, {});
+    auto plan = runtime_->make_plan(desc_);
     expect_whole_file();
     return must(std::move(plan));
   }
@@ -146,7 +147,6 @@ class Testing : public FirstUse {
     if (is_expected && !has(plan.describe(), words)) complain(plan.describe());
   }
 
-  Make make_;
   Desc desc_;
   /// The device's first choice, which is not compiled.
   Plan first_ = Plan::create(runtime_->device(), desc_, deferred()).value();
@@ -181,17 +181,15 @@ AttentionDesc many_rows() {
 }
 
 /// Both scenarios of a kind of plan.
-template <class Plan, class Desc, class Options>
-void add_rows(std::vector<ScenarioRow>& rows, const std::string& name,
-              Result<Plan> (Runtime::*make)(const Desc&, const Options&) const, const Desc& floats,
+template <class Desc>
+void add_rows(std::vector<ScenarioRow>& rows, const std::string& name, const Desc& floats,
               const Desc& halves) {
-  rows.push_back(row<TestingTile<Plan, Desc, Options>>(
+  rows.push_back(row<TestingTile<Desc>>(
       "FirstUseTest" + name, {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets", "vkWaitForFences"},
-      make, floats));
+      floats));
   // What fails in a test costs that kernel: another is used.
   const std::vector<std::string> all = functions_with_results();
-  rows.push_back(
-      row<Testing<Plan, Desc, Options>>("FirstUse" + name, {all.begin(), all.end()}, make, halves));
+  rows.push_back(row<Testing<Desc>>("FirstUse" + name, {all.begin(), all.end()}, halves));
   for (ScenarioRow& added : std::span(rows).last(2)) added.stride = 7;
 }
 
@@ -205,10 +203,9 @@ MatmulDesc float16_product() {
 
 std::vector<ScenarioRow> first_use_scenarios() {
   std::vector<ScenarioRow> rows;
-  add_rows(rows, "Attention", &Runtime::make_plan, small_attention(), many_rows());
-  add_rows(rows, "Gradients", &Runtime::make_plan, small_gradients(small_attention()),
-           small_gradients(many_rows()));
-  add_rows(rows, "Product", &Runtime::make_plan, small_product(), float16_product());
+  add_rows(rows, "Attention", small_attention(), many_rows());
+  add_rows(rows, "Gradients", small_gradients(small_attention()), small_gradients(many_rows()));
+  add_rows(rows, "Product", small_product(), float16_product());
   rows.push_back(
       row<PlanningLayers>("FirstUseLayers", {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets",
                                              "vkCreateComputePipelines", "vkCreateShaderModule"}));

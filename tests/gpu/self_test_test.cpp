@@ -1,4 +1,5 @@
 // Self-tests of each kind of plan: right results pass, wrong ones are told, and the runtime goes by that.
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/self_test.hpp>
 
 #include <algorithm>
