@@ -30,7 +30,7 @@ struct MatrixDesc {
   /// (batch, column, row), which is how weights (out_features, in_features) are stored; their row stride is
   /// 1 and the others are multiples of 32.
   std::optional<MatrixStrides> strides{};
-  /// As TensorDesc::alignment_bytes: a promise of the first element's place, 0 for that of an element alone.
+  /// As TensorDesc::alignment_bytes: promised alignment of the first element; 0: the element's size alone.
   std::uint32_t alignment_bytes = 16;
 
   bool operator==(const MatrixDesc&) const = default;  ///< equal in every member
