@@ -17,19 +17,19 @@
 /// in C++ is here.
 namespace vkattn {
 
-/// A size that was not given. What follows from other sizes is taken from them; of the rest validate() says
-/// which is missing.
+/// A size that was not given. A size that follows from others is derived from them; validate() names any
+/// other that is missing.
 inline constexpr std::int64_t kUnset = INT64_MIN;
 
 /// Storage of Q, K, V or O: element type, strides, and what the caller promises about alignment.
 struct TensorDesc {
-  DataType type = DataType::kFloat32;  ///< of Q and O float32, float16 or bfloat16; of K and V any
-  /// Not given: those of the descriptor's `layout`.
+  DataType type = DataType::kFloat32;  ///< Q and O: float32, float16 or bfloat16; K and V: any
+  /// Not given: the strides of the descriptor's `layout`.
   std::optional<Strides> strides{};
-  /// What the caller promises of the first element's place in its buffer: a power of two, or 0 for the
-  /// element's size alone. With 16 the kernels load 16 bytes at a time where the strides allow it too; with
-  /// less they are slower; matrix2 refuses it of bfloat16. A binding aligned to less than promised is
-  /// refused. Block formats need strides that are multiples of 32 and a dim stride of 1.
+  /// Promised alignment of the first element in its buffer: a power of two, or 0 for the element's size
+  /// alone. With 16 the kernels load 16 bytes at a time if the strides allow it too. With less they are
+  /// slower, and matrix2 refuses bfloat16. A binding that is aligned to less than promised is refused. Block
+  /// formats need strides that are multiples of 32 and a dim stride of 1.
   std::uint32_t alignment_bytes = 16;
 
   bool operator==(const TensorDesc&) const = default;  ///< equal in every member
@@ -54,7 +54,7 @@ enum class WeightsStage : std::uint32_t {
 
 /// How many queries, or keys, or new rows a batch entry has.
 enum class Lengths : std::uint32_t {
-  kUniform = 0,   ///< all entries the same number
+  kUniform = 0,   ///< every entry has the same number
   kPerEntry = 1,  ///< a device buffer of one int32 per batch entry says (seqused_k in FlashAttention)
   kPacked = 2,    ///< entries lie one after the other without padding, and a device buffer of batch + 1 int32
                   ///< says where each begins (varlen, cu_seqlens)
@@ -84,9 +84,9 @@ struct AttentionDesc {
   std::int64_t head_dim = kUnset;      ///< elements of a query or key, 1 to kMaxHeadDim; must be given
   std::int64_t value_dim = kUnset;     ///< elements of a value, 1 to kMaxHeadDim; not given: head_dim
 
-  /// Of Q, K, V and O where they have no strides of their own; of a ring or pages K and V lie in kBshd's
-  /// order where that is asked for, else in kBhsd's. Lse is always (batch, head, row), weights and mask are
-  /// (batch, head, query, key); rows of a mask of bits are whole words.
+  /// The memory order of Q, K, V and O without strides of their own. K and V of a ring or of pages lie in
+  /// kBshd's order if kBshd is asked for, else in kBhsd's. Lse is always (batch, head, row), weights and mask
+  /// are (batch, head, query, key); rows of a mask of bits are whole words.
   Layout layout = Layout::kBhsd;
   TensorDesc query{};   ///< Q
   TensorDesc key{};     ///< K
@@ -107,9 +107,9 @@ struct AttentionDesc {
   /// sequence that may occur; what lies beyond it or beyond the tensors is cut off, and batch strides of the
   /// three are ignored.
   Lengths query_lengths = Lengths::kUniform;
-  /// kPerEntry: keys j < kv_lengths[b] are visible; clamped likewise. kPacked: the same of K and V with
-  /// cumulative_kv_lengths, total_kv_length and kv_length; needs packed queries and keys in one piece. Packed
-  /// queries over a cache, as in continuous batching, go with the other two.
+  /// kPerEntry: keys j < kv_lengths[b] are visible; values are clamped to [0, kv_length]. kPacked: K and V
+  /// are packed like Q, by cumulative_kv_lengths and total_kv_length; needs packed queries, and keys in one
+  /// piece. Packed queries over a cache (continuous batching) take one of the other two.
   Lengths kv_lengths = Lengths::kUniform;
   std::int64_t total_query_length = kUnset;  ///< of packed queries
   std::int64_t total_kv_length = kUnset;     ///< of packed keys
@@ -125,9 +125,9 @@ struct AttentionDesc {
   Alibi alibi = Alibi::kNone;  ///< which slopes are subtracted, times the distance
   /// AttentionTensors::sinks, float32, one per query head: a logit in the softmax that has no value.
   bool has_sinks = false;
-  /// Share of the probabilities that are dropped, 0 <= dropout < 1; the others grow by 1 / (1 - dropout), of
-  /// this float32.
-  /// Which ones: Philox4x32-10 (Salmon et al., SC 2011) keyed by AttentionTensors::dropout_seed.
+  /// Share of the probabilities that are dropped, 0 <= dropout < 1; the others are multiplied by 1 / (1 -
+  /// dropout), computed from this float32. Philox4x32-10 (Salmon et al., SC 2011), keyed by
+  /// AttentionTensors::dropout_seed, chooses them.
   float dropout = 0;
 
   /// A function of the user's own that changes scores after softcap or hides keys, made by
@@ -139,9 +139,9 @@ struct AttentionDesc {
   bool has_lse = false;
   std::optional<Strides> lse_strides{};  ///< not given: (batch, head, row) without padding
 
-  /// Write the weights of one stage, float32 (batch, query_heads, query_length, kv_length): the only thing
-  /// here whose memory grows with query_length x kv_length. Of query i < query_lengths[b] every key is
-  /// written.
+  /// Write the weights of one stage, float32 (batch, query_heads, query_length, kv_length). Nothing else here
+  /// takes memory that grows with query_length x kv_length. For a query i < query_lengths[b] the weights of
+  /// every key are written.
   WeightsStage weights = WeightsStage::kNone;
   std::optional<Strides> weights_strides{};  ///< not given: (batch, head, query, key) without padding
 
@@ -160,8 +160,8 @@ struct AttentionDesc {
     return batch == 0 || query_heads == 0 || query_length == 0 ||
            (has_packed_queries() && total_query_length == 0);
   }
-  /// The same with kv_heads, value_dim and all strides given, as AttentionPlan::desc() has them. Lengths and
-  /// head_dim that were not given stay so.
+  /// This problem with kv_heads, value_dim and all strides given, as AttentionPlan::desc() has them. Lengths
+  /// and head_dim that were not given stay so.
   [[nodiscard]] AttentionDesc resolved() const;
 
   /// Equal in every member; of score functions the same object.
@@ -187,13 +187,13 @@ struct TensorExtents {
   bool operator==(const TensorExtents&) const = default;  ///< equal in every member
 };
 
-/// Those of Q, O and lse: packed ones are one batch entry of total_query_length rows. `dims` is head_dim,
-/// value_dim or 1.
+/// The extents of Q, O and lse: packed tensors are one batch entry of total_query_length rows. `dims` is
+/// head_dim, value_dim or 1.
 [[nodiscard]] TensorExtents query_extents(const AttentionDesc& desc, std::int64_t dims);
-/// Those of K and V: of packed sequences likewise; a ring has ring_length rows; pages are batch entries of
-/// page_size rows.
+/// The extents of K and V: packed tensors are one batch entry of total_kv_length rows; a ring has ring_length
+/// rows; pages are batch entries of page_size rows.
 [[nodiscard]] TensorExtents key_extents(const AttentionDesc& desc, std::int64_t dims);
-/// Those of the weights and of a mask that broadcasts nothing: rows are queries, dims are keys.
+/// The extents of the weights and of a mask without broadcast: rows are queries, dims are keys.
 [[nodiscard]] TensorExtents score_extents(const AttentionDesc& desc);
 /// Bytes from a mask's first element to the end of its last.
 [[nodiscard]] Result<std::int64_t> mask_bytes(const AttentionDesc& desc);

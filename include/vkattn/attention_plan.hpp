@@ -14,16 +14,16 @@ namespace vkattn {
 
 /// A word of a block mask: what a block of rows sees of a block of keys.
 enum class BlockVisibility : std::uint32_t {
-  kHidden = 0,   ///< nothing: it is passed by
-  kMixed = 1,    ///< whatever mask and score function say; always right
-  kVisible = 2,  ///< everything that they decide about; not with a mask of floats, which is added
+  kHidden = 0,   ///< nothing: the block is skipped
+  kMixed = 1,    ///< mask and score function are asked; always right
+  kVisible = 2,  ///< all that they decide; not with a mask of floats, which is added
 };
 
 /// Where the word (uint32) of a block lies: batch * batch_stride + kv_head * head_stride + row / rows *
-/// row_stride + key / keys, with strides in words. `row` is query * g + h for query head kv_head * g + h, g
-/// being the query heads of a KV head. A block whose rows causality or the window keeps from all of its keys
-/// is computed as hidden where no lengths come from buffers; else only the mask and the score function show.
-/// One of the caller's own need not know of causality, windows and lengths: the kernels see to them anyway.
+/// row_stride + key / keys, with strides in words. `row` is query * g + h for query head kv_head * g + h; g
+/// is the query heads of a KV head. If no lengths come from buffers, a block that causality or the window
+/// hides whole is computed as hidden; else only mask and score function count. A mask of the caller's own
+/// need not know causality, windows and lengths: the kernels apply them anyway.
 struct BlockMaskLayout {
   std::uint32_t rows = 0;          ///< of a block
   std::uint32_t keys = 0;          ///< of a block
@@ -37,19 +37,19 @@ class AttentionPlan : public PlanOf<AttentionPlan, AttentionDesc, AttentionTenso
  public:
   /// The block sizes it was made with.
   [[nodiscard]] const TileSizes& tile() const;
-  /// Bytes of AttentionTensors::block_mask, of plans that compute one before the kernel: those with a mask
-  /// or a score function that hides keys, mostly. Else 0.
+  /// Bytes of AttentionTensors::block_mask if the plan computes one before the kernel, as most plans with a
+  /// mask or a score function that hides keys do. Else 0.
   [[nodiscard]] VkDeviceSize block_mask_bytes() const;
-  /// For callers that write it themselves. Nothing where there is none, and where the problem takes several
-  /// windows (describe()), each of which has one.
+  /// For callers that write the block mask themselves. Empty if the plan has none, or if the problem takes
+  /// several windows (describe()), each of which has one.
   [[nodiscard]] std::optional<BlockMaskLayout> block_mask_layout() const;
   /// Bytes of one workgroup's shared memory.
   [[nodiscard]] std::uint32_t shared_memory_bytes() const;
   /// The type that the kernel rounds probabilities to before it multiplies them with V: it widens the
   /// tolerance.
   [[nodiscard]] DataType probability_type() const;
-  /// The type that products and short sums are computed in where the caller asked for another than float32
-  /// (PlanOptions::arithmetic_type); of matrix units nothing is said here.
+  /// The type of products and short sums, if the caller asked for another than float32
+  /// (PlanOptions::arithmetic_type). It says nothing of matrix units.
   [[nodiscard]] DataType arithmetic_type() const;
 
  private:

@@ -10,10 +10,10 @@
 
 namespace vkattn {
 
-/// The tensors of one execution. A tensor without elements may have a null buffer; those from lse on are
-/// used only where the descriptor asks for them. Output, lse, weights and block mask must not overlap any
-/// other tensor, nor the workspace: what does by the bytes of its elements is refused. Rows of one tensor may
-/// lie between those of another.
+/// The tensors of one execution. A tensor without elements may have a null buffer; tensors from lse on are
+/// used only if the descriptor asks for them. Output, lse, weights and block mask must not overlap any other
+/// tensor or the workspace. An overlap of elements is refused; rows of one tensor may lie between rows of
+/// another.
 struct AttentionTensors {
   BufferRange query{};                     ///< Q
   BufferRange key{};                       ///< K
@@ -31,14 +31,14 @@ struct AttentionTensors {
   BufferRange alibi_slopes{};              ///< float32, one per query head
   BufferRange sinks{};                     ///< float32, one per query head
   BufferRange weights{};                   ///< float32; written
-  /// Those of AttentionDesc::score_function, each from a multiple of minStorageBufferOffsetAlignment on and
-  /// of a size that is a multiple of 4, as elements have 4 bytes; others are refused.
+  /// The tables of AttentionDesc::score_function, each beginning at a multiple of
+  /// minStorageBufferOffsetAlignment. Sizes that are no multiples of 4 bytes are refused.
   std::array<BufferRange, kMaxScoreBuffers> score_buffers{};
-  /// Where the block mask is kept, AttentionPlan::block_mask_bytes() from a multiple of
-  /// minStorageBufferOffsetAlignment on; null: in the workspace, computed by each execution.
+  /// Where the block mask is kept: AttentionPlan::block_mask_bytes() bytes, beginning at a multiple of
+  /// minStorageBufferOffsetAlignment. Null: in the workspace, computed by each execution.
   BufferRange block_mask{};
-  /// `block_mask` is what an execution of the same plan has left there, and mask, score function and its
-  /// buffers are the same; or the caller has written it. It is not computed then.
+  /// An execution of this plan has left `block_mask`, and mask, score function and its buffers have not
+  /// changed; or the caller has written it. Then it is not computed.
   bool block_mask_complete = false;
   std::uint64_t dropout_seed = 0;    ///< executions with one seed and dropout_offset drop the same
   std::uint32_t dropout_offset = 0;  ///< of the call, so that calls with one seed differ

@@ -17,11 +17,11 @@
 
 namespace vkattn {
 
-/// The gradients of a forward problem. With L a number that depends on the output O alone, grad_output is
-/// dL/dO, and grad_query, grad_key, … are what it makes of the other tensors: dL/dQ, dL/dK, ….
+/// The gradients of a forward problem. L is a number that depends on the output O alone. grad_output is
+/// dL/dO, and grad_query, grad_key, … are the results dL/dQ, dL/dK, ….
 ///
-/// The forward pass must have written its lse: scores are computed again and taken to probabilities by it.
-/// Sums are float32, whatever is stored. Keys and values lie in one piece, and are not quantised.
+/// The forward pass must have written its lse, which turns scores, computed again, into probabilities. Sums
+/// are float32 with any storage. Keys and values lie in one piece, and are not quantised.
 struct BackwardDesc {
   using Plan = class BackwardPlan;  ///< what computes it
 
@@ -35,33 +35,33 @@ struct BackwardDesc {
   bool has_grad_alibi_slopes = false;  ///< write grad_alibi_slopes, of Alibi::kGiven
   bool has_grad_sinks = false;         ///< write grad_sinks
 
-  /// Storage of a tensor that has the shape of another: float32, float16 or bfloat16. Not given: type,
-  /// strides and alignment of the other. Elements of what is written must not overlap, so where K repeats by
-  /// a stride of 0 the gradient needs strides of its own.
+  /// Storage of a gradient, float32, float16 or bfloat16, with the shape of the tensor that is named. Not
+  /// given: type, strides and alignment of that tensor. Written elements must not overlap, so if K repeats by
+  /// a stride of 0 its gradient needs strides of its own.
   /// @{
   std::optional<TensorDesc> grad_output{};  ///< of AttentionDesc::output
   std::optional<TensorDesc> grad_query{};   ///< of AttentionDesc::query
   std::optional<TensorDesc> grad_key{};     ///< of AttentionDesc::key
   std::optional<TensorDesc> grad_value{};   ///< of AttentionDesc::value
   /// @}
-  /// Of the mask's gradient, over (batch, query_head, query, key): along a dimension with stride 0 it is
-  /// summed. Float32 or float16. Not given: type and strides of the mask.
+  /// The mask's gradient, float32 or float16, over (batch, query_head, query, key): along a dimension with
+  /// stride 0 it is the sum. Not given: type and strides of the mask.
   std::optional<TensorDesc> grad_mask{};
 
-  /// The same with everything given, as BackwardPlan::desc() has it: the storage of each gradient, and what
-  /// AttentionDesc::resolved() gives.
+  /// This problem with everything given, as BackwardPlan::desc() has it: the storage of each gradient, and
+  /// what AttentionDesc::resolved() gives.
   [[nodiscard]] BackwardDesc resolved() const;
 
   /// Equal in every member.
   bool operator==(const BackwardDesc&) const = default;
 };
 
-/// The tensors of one execution. Those that are not asked for may be null. No gradient may overlap another
-/// tensor, nor the workspace: such bindings are refused, as those of AttentionTensors are. Gradients may be
-/// parts of one tensor, as those of packed Q, K and V.
+/// The tensors of one execution; tensors that are not asked for may be null. A gradient that overlaps another
+/// tensor or the workspace is refused, as in AttentionTensors. Gradients may be parts of one tensor, such as
+/// packed Q, K and V.
 struct BackwardTensors {
-  /// Those of the forward pass, output and lse as it has written them, with its dropout_seed and
-  /// dropout_offset. All of them are read; weights, block_mask and score_buffers are not used.
+  /// The tensors of the forward pass, with the output and lse that it has written, its dropout_seed and
+  /// dropout_offset. All are read, but weights, block_mask and score_buffers are not used.
   AttentionTensors forward{};
   BufferRange grad_output{};        ///< with the shape of O; read
   BufferRange grad_query{};         ///< with the shape of Q; written
@@ -79,8 +79,8 @@ struct BackwardTensors {
 [[nodiscard]] std::vector<KernelSupport> kernel_support(const BackwardDesc& desc,
                                                         const Capabilities& capabilities);
 
-/// A plan of gradients: passes over chunks of the keys, those of all chunks with the same pipelines. Each
-/// tensor must fit maxStorageBufferRange.
+/// A plan of gradients: passes over chunks of the keys, with the same pipelines for all chunks. Each tensor
+/// must fit maxStorageBufferRange.
 class BackwardPlan : public PlanOf<BackwardPlan, BackwardDesc, BackwardTensors> {
  public:
   /// The type that the kernel rounds probabilities and gradients of scores to before it multiplies them with
@@ -89,7 +89,7 @@ class BackwardPlan : public PlanOf<BackwardPlan, BackwardDesc, BackwardTensors> 
   /// Keys of a chunk.
   [[nodiscard]] std::uint32_t chunk_keys() const;
   using PlanOf::range_bytes;
-  /// The same of the tensors that both passes have.
+  /// The same for the tensors of the forward pass.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange AttentionTensors::*tensor,
                                          VkDeviceSize offset = 0) const;
 

@@ -63,8 +63,8 @@ struct AppendDesc {
   std::int64_t head_dim = kUnset;    ///< elements of a query or key, 1 to kMaxHeadDim; must be given
   std::int64_t value_dim = kUnset;   ///< elements of a value; 0: keys only; not given: head_dim
 
-  /// Of the new rows and the query where they have no strides of their own; the caches lie in kBshd's order
-  /// where that is asked for, else in kBhsd's.
+  /// The memory order of the new rows and the query without strides of their own; the caches lie in kBshd's
+  /// order if kBshd is asked for, else in kBhsd's.
   Layout layout = Layout::kBhsd;
 
   /// float32, float16 or bfloat16.
@@ -73,7 +73,7 @@ struct AppendDesc {
   TensorDesc key{};
   TensorDesc value{};
   /// @}
-  /// The same types. May be the query itself, with its type and strides.
+  /// Same types as above. May be the query itself, with its type and strides.
   TensorDesc query_output{};
   /// Any type. Elements that need no rounding and no rotation are copied bit for bit.
   /// @{
@@ -85,36 +85,36 @@ struct AppendDesc {
   std::int64_t cache_length = kUnset;  ///< rows of a contiguous cache; not given: 0 where there is none
 
   /// AppendTensors::positions, int32, one per batch entry: the number of keys that the cache holds already.
-  /// Without it `position` holds for all. Rows at positions that the cache does not have, and rows on pages
-  /// with numbers outside of [0, page_count - 1], are not written.
+  /// If false, `position` holds for all entries. Rows at positions that the cache does not have, and rows on
+  /// pages with numbers outside of [0, page_count - 1], are not written.
   bool has_positions = false;
   std::int64_t position = 0;  ///< of the first new row of each batch entry, 0 to 2^30
 
-  /// kPerEntry: of new_lengths[b], clamped to [0, new_length], rows from there on are not written, neither to
-  /// the caches nor to query_output. kPacked, as in continuous batching: batch entry b has the rows
-  /// cumulative_new_lengths[b] … [b + 1] - 1 of key, value, query and query_output, which are tensors of
-  /// total_new_length rows without a batch dimension; its first has the position positions[b]. The buffer is
-  /// clamped as attention clamps its cumulative_query_lengths, so one serves both. new_length is then the
-  /// most rows of one entry that may occur; what lies beyond it or beyond the tensors is cut off. Rows of no
-  /// entry, and those from cumulative_new_lengths[batch] on, are neither appended nor written to
-  /// query_output. The latter cost next to nothing, other rows of no entry a walk over all entries. A row
-  /// that several entries share is appended for one of them. Where cumulative lengths fall, kv_lengths counts
-  /// rows that were not appended. Batch strides of the four tensors are ignored.
+  /// kPerEntry: rows r >= new_lengths[b], clamped to [0, new_length], are written neither to the caches nor
+  /// to query_output. kPacked (continuous batching): key, value, query and query_output are tensors of
+  /// total_new_length rows without a batch dimension, and their batch strides are ignored. Batch entry b has
+  /// the rows cumulative_new_lengths[b] … [b + 1] - 1; its first has the position positions[b]. The buffer is
+  /// clamped as attention clamps its cumulative_query_lengths, so one buffer serves both. new_length is then
+  /// the most rows that one entry may have; rows beyond it or beyond the tensors are cut off. Rows of no
+  /// entry, and rows from cumulative_new_lengths[batch] on, are neither appended nor written to query_output.
+  /// The latter cost next to nothing; other rows of no entry cost a walk over all entries. A row that several
+  /// entries share is appended for one of them. If cumulative lengths fall, kv_lengths counts rows that were
+  /// not appended.
   Lengths new_lengths = Lengths::kUniform;
   std::int64_t total_new_length = kUnset;  ///< of packed rows
 
-  /// Write AppendTensors::kv_lengths[b] = position + new rows, clamped to [0, what the cache has room for]:
-  /// what attention takes as its kv_lengths. May be `positions` itself: it is written when all else is done,
-  /// so that a recorded step can be submitted again and again without the host. Where several layers share
-  /// the positions, only the last one to append may write there.
+  /// Write AppendTensors::kv_lengths[b] = position + new rows, clamped to [0, the room of the cache]:
+  /// attention takes these as its kv_lengths. They may be `positions` itself: they are written after
+  /// everything else, so a recorded step can be submitted again and again without the host. If several layers
+  /// share the positions, only the last one to append may write there.
   bool writes_kv_lengths = false;
 
-  /// Of queries and keys.
+  /// The rotation of queries and keys.
   RotaryDesc rotary{};
 
   /// Sets `layout` and forgets all strides that were given.
   void set_layout(Layout new_layout);
-  /// The same with kv_heads, value_dim and all strides given, as AppendPlan::desc() has them. Lengths and
+  /// This problem with kv_heads, value_dim and all strides given, as AppendPlan::desc() has them. Lengths and
   /// head_dim that were not given stay so.
   [[nodiscard]] AppendDesc resolved() const;
   /// Nothing to write.
@@ -123,7 +123,7 @@ struct AppendDesc {
   bool operator==(const AppendDesc&) const = default;  ///< equal in every member
 };
 
-/// The extents of key, value, query and query_output: packed ones are one batch entry of total_new_length
+/// The extents of key, value, query and query_output: packed tensors are one batch entry of total_new_length
 /// rows. `heads` is kv_heads or query_heads, `dims` head_dim or value_dim.
 [[nodiscard]] TensorExtents new_row_extents(const AppendDesc& desc, std::int64_t heads, std::int64_t dims);
 /// The extents of cache_key (dims = head_dim) or cache_value (dims = value_dim).
@@ -145,9 +145,9 @@ struct AppendDesc {
 /// Checks every rule that needs no device; the first broken one is the error.
 [[nodiscard]] Result<void> validate(const AppendDesc& desc);
 
-/// The tensors of one execution. Those without elements, or not asked for by the descriptor, may have null
-/// buffers. What is written must not overlap anything else, except as the descriptor says: such bindings are
-/// refused, as that of AttentionTensors is. Rows of cache_key and cache_value may lie between one another.
+/// The tensors of one execution. Tensors without elements, or not asked for by the descriptor, may have null
+/// buffers. A written tensor that overlaps anything else is refused, as in AttentionTensors, except as the
+/// descriptor says. Rows of cache_key and cache_value may lie between one another.
 struct AppendTensors {
   BufferRange query{};                   ///< where query_heads is above 0
   BufferRange key{};                     ///< new rows of K
@@ -165,8 +165,8 @@ struct AppendTensors {
   BufferRange kv_lengths{};              ///< int32, one per batch entry; written
 };
 
-/// A plan of an append: one or more dispatches for each of keys, values, queries and lengths, none of which
-/// is written where there are no dispatches. It has no workspace. Each tensor must fit maxStorageBufferRange.
+/// A plan of an append: one or more dispatches each for keys, values, queries and lengths; a tensor without
+/// dispatches is not written. It has no workspace. Each tensor must fit maxStorageBufferRange.
 class AppendPlan : public PlanOf<AppendPlan, AppendDesc, AppendTensors> {
  private:
   friend PlanOf;

@@ -13,10 +13,10 @@ enum class KeyMapping : std::uint32_t {
   kPaged = 2,       ///< row j % page_size of page page_table[b, j / page_size]
 };
 
-/// Where K and V of a cache lie. Of a ring, the tensors have ring_length rows. Of pages, the tensors are
-/// (page_count, kv_heads, page_size, dim), their batch stride is that between pages, and the page table (a
-/// block_table of blocks elsewhere) is a device buffer of int32 (batch, page_table_stride); numbers in it are
-/// clamped to the pages that exist.
+/// Where K and V of a cache lie. The tensors of a ring have ring_length rows. The tensors of pages are
+/// (page_count, kv_heads, page_size, dim), and their batch stride is the distance between pages. The page
+/// table (elsewhere called block_table) is a device buffer of int32 (batch, page_table_stride); its numbers
+/// are clamped to the pages that exist.
 struct CacheLayout {
   KeyMapping mapping = KeyMapping::kContiguous;  ///< which of the sizes below count
   std::int64_t ring_length = 0;                  ///< of kRing: rows of the tensors, 1 to 2^30

@@ -22,16 +22,16 @@ enum class LogLevel : std::uint32_t {
   kWarning,  ///< what works less well than it could: a kernel passed over for a feature that is not enabled
 };
 
-/// A function of the caller's that is told what happens, one text without a newline at its end for each call.
-/// It is called by the thread that does the work, by several at once where several do, and must not call the
-/// library. Errors are not logged: they are returned.
+/// A function of the caller that is told what happens: one text without a final newline for each call. The
+/// thread that does the work calls it, and several threads may call it at once. It must not call the library.
+/// Errors are not logged: they are returned.
 struct Log {
   /// `text` ends with a 0 and lives during the call only.
   using Write = void (*)(void* user, LogLevel level, const char* text);
   Write write = nullptr;             ///< null: nothing is said
   void* user = nullptr;              ///< what `write` is given; the caller's
   LogLevel least = LogLevel::kInfo;  ///< what is below is not put into words
-  Shared<const void> keeps;          ///< what `user` points to, where the log is to keep that alive
+  Shared<const void> keeps;          ///< what `user` points to, if the log keeps it alive
 };
 
 /// A borrowed VkDevice. Vulkan cannot tell what an application enabled on a VkDevice, so the application says
@@ -52,18 +52,18 @@ struct DeviceDesc {
   const void* enabled_features = nullptr;
   /// VkDeviceCreateInfo::pEnabledFeatures, where that was used in place of VkPhysicalDeviceFeatures2.
   const VkPhysicalDeviceFeatures* enabled_core_features = nullptr;
-  /// Host memory of all Vulkan objects that the library makes; copied, but for what its functions and
-  /// pUserData point at, which live as long as the device and all that is made with it. Null: the driver's
+  /// Host memory of all Vulkan objects that the library makes. The structure is copied; its functions and
+  /// what pUserData points at must live as long as the device and everything made with it. Null: the driver's
   /// own.
   const VkAllocationCallbacks* allocator = nullptr;
   Log log;  ///< of the device and everything made with it
-  /// Memory of the caller's for what bindings of problems with features need of it
-  /// (PlanRequirements::parameter_bytes for each), in place of blocks that the library takes by itself: a
+  /// Memory of the caller's for the parameters of bindings of problems with features
+  /// (PlanRequirements::parameter_bytes for each), in place of blocks that the library allocates. It is a
   /// part of a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible, coherent, and
-  /// mapped as long as the device and all that is made with it live. One Device at a time uses it. Pieces
-  /// begin at multiples of 64 and of minStorageBufferOffsetAlignment in the buffer: what lies before the
-  /// first of these is lost. Where no piece is left, bindings fail (kOutOfMemory), also those of a SelfTest,
-  /// which take as much as the plan's.
+  /// mapped as long as the device and everything made with it live. One Device at a time uses it. Pieces
+  /// begin at multiples of 64 and of minStorageBufferOffsetAlignment in the buffer; bytes before the first
+  /// such multiple are lost. If no piece is left, making bindings fails (kOutOfMemory), also those of a
+  /// SelfTest, which take as much as the plan's.
   /// @{
   VkBuffer parameter_buffer = {};     ///< null: the library takes memory
   VkDeviceSize parameter_offset = 0;  ///< of the first byte that the library may use
@@ -73,13 +73,13 @@ struct DeviceDesc {
 };
 
 /// A handle to a borrowed device: its function table and its Capabilities. Cheap to copy, immutable, safe to
-/// share across threads. The VkDevice must outlive all copies, the plans made with them and their bindings:
-/// memory for parameters of bindings, in blocks of 64 KiB where DeviceDesc has none, goes with the last of
-/// them.
+/// share across threads. The VkDevice must outlive all copies, the plans made with them and their bindings.
+/// The last of these frees the library's memory for parameters of bindings (blocks of 64 KiB, unless
+/// DeviceDesc has memory).
 class Device {
  public:
-  /// Reads the device's properties and the enabled features. Fails on a device below Vulkan 1.1, a member of
-  /// `desc` that is missing, which is named, or a function that cannot be loaded.
+  /// Reads the device's properties and the enabled features. Errors: a device below Vulkan 1.1, a member of
+  /// `desc` that is missing (named), or a function that cannot be loaded.
   [[nodiscard]] static Result<Device> borrow(const DeviceDesc& desc);
 
   /// What it can do, read once by borrow().

@@ -38,13 +38,13 @@ struct WantedFeature {
 /// borrowed.
 using EnableMemory = std::array<std::uint64_t, 1024>;
 
-/// Adds all that is supported and wanted to the extensions and features of `info`, in place: bits are set in
-/// the structures of its chain (or in pEnabledFeatures) that are there, which must be writable; structures
-/// that are not there come to the end of the chain, and the list of extensions is replaced by a longer one,
-/// both in `memory`. Nothing is taken away, and nothing is added twice. Afterwards DeviceDesc takes the same:
+/// Adds everything that is supported and wanted to the extensions and features of `info`, in place. Bits are
+/// set in the structures of its chain (or in pEnabledFeatures), which must be writable. Missing structures
+/// come to the end of the chain, and a longer list of extensions replaces the list; both lie in `memory`.
+/// Nothing is taken away, and nothing is added twice. Afterwards give DeviceDesc the same:
 /// enabled_extensions is ppEnabledExtensionNames, enabled_features is pNext, enabled_core_features is
-/// pEnabledFeatures. Errors: as wanted_features(); kLimitExceeded where `memory` has no room, and then
-/// nothing is written.
+/// pEnabledFeatures. Errors: as wanted_features(); kLimitExceeded if `memory` has no room, and then nothing
+/// is written.
 [[nodiscard]] Result<void> enable_wanted(const PhysicalDeviceDesc& device, VkDeviceCreateInfo& info,
                                          EnableMemory& memory);
 

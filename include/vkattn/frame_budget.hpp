@@ -27,12 +27,12 @@ class FrameBudget {
   /// alike.
   explicit FrameBudget(std::span<const DispatchInfo> dispatches);
 
-  /// The next slice: as many dispatches as their corrected estimates allow for `budget_ns` nanoseconds, and
-  /// one until something was measured. It has none where is_done().
+  /// The next slice: as many dispatches as their corrected estimates allow for `budget_ns` nanoseconds, or
+  /// one dispatch until something was measured. Empty if is_done().
   [[nodiscard]] RecordOptions next(double budget_ns);
-  /// What a slice took, in nanoseconds: by the timestamps of the caller, who may be some frames behind. A
-  /// device that slows down is believed at once, one that speeds up by a fiftieth of the difference; but the
-  /// second measurement takes the place of the first, for which some drivers compile.
+  /// Tells the time that a slice took, in nanoseconds, by the caller's timestamps, which may be some frames
+  /// old. A slower device is believed at once, a faster one by a fiftieth of the difference. But the second
+  /// measurement replaces the first, for which some drivers compile.
   void measured(const RecordOptions& slice, double ns);
 
   /// All dispatches were given to slices.

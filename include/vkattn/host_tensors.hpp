@@ -38,7 +38,7 @@ class HostInput {
   std::span<const std::byte> bytes_;
 };
 
-/// Memory that is written: likewise. What the problem does not write of it is left as it is.
+/// Memory that is written, made in the same way. Bytes that the problem does not write are left as they are.
 class HostOutput {
  public:
   HostOutput() = default;  ///< none

@@ -11,9 +11,9 @@
 
 namespace vkattn {
 
-/// A kernel that must not be used, and why: for what a program knows of a driver that the library does not.
-/// Plans of any kind that has kernels take a refusal of any of these names, also of kernels that the kind has
-/// none of, and refuse other names.
+/// A kernel that must not be used, and why: for programs that know more of a driver than the library does.
+/// Plans of every operation with kernels take a refusal of any of these names, also of a kernel that the
+/// operation does not have, and refuse other names.
 struct KernelRefusal {
   std::string kernel;  ///< its name: decode, lane, tile, matrix or matrix2
   std::string reason;  ///< a sentence for errors and AttentionPlan::describe()

@@ -19,9 +19,9 @@ enum class MaskType : std::uint32_t {
   kBits = 4,     ///< 1: may be seen; key j is bit j % 32 of word j / 32
 };
 
-/// A mask or bias over (batch, query_head, query, key), each of which may be broadcast with stride 0.
+/// A mask or bias over (batch, query_head, query, key); each dimension may be broadcast with stride 0.
 /// strides.row is between queries, strides.dim between keys. Strides of kBits are in bits: those of batch,
-/// head and row are multiples of 32, that of keys is 1, or 0 where a row's first bit is that of all its keys.
+/// head and row are multiples of 32; that of keys is 1, or 0 if a row's first bit counts for all its keys.
 struct MaskDesc {
   MaskType type = MaskType::kNone;   ///< its storage
   std::optional<Strides> strides{};  ///< not given: a mask that broadcasts nothing, without padding
@@ -49,8 +49,8 @@ enum class Alibi : std::uint32_t {
   kGiven = 2,     ///< AttentionTensors::alibi_slopes, float32, one per query head
 };
 
-/// The slope of a head: 2^(-8 (h + 1) / n) for n heads where n is a power of two; else those of the largest
-/// power n below for the first n heads, and for the rest every second one of 2n heads.
+/// The slope of a head: 2^(-8 (h + 1) / n) for n heads, n a power of two. Otherwise let n be the largest
+/// power of two below: the first n heads have the slopes of n heads, the rest every second slope of 2n heads.
 [[nodiscard]] float standard_alibi_slope(std::int64_t head, std::int64_t heads);
 
 }  // namespace vkattn

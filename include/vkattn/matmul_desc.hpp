@@ -18,7 +18,7 @@ struct MatrixStrides {
   std::int64_t row = 0;     ///< between the rows of a matrix
   std::int64_t column = 1;  ///< between the elements of a row
 
-  /// That the elements of a column lie side by side, and those of a row do not.
+  /// Whether the elements of a column lie side by side, and those of a row do not.
   [[nodiscard]] bool is_transposed() const { return row == 1 && column != 1; }
   bool operator==(const MatrixStrides&) const = default;  ///< equal in every member
 };
@@ -30,7 +30,7 @@ struct MatrixDesc {
   /// (batch, column, row), which is how weights (out_features, in_features) are stored; their row stride is
   /// 1 and the others are multiples of 32.
   std::optional<MatrixStrides> strides{};
-  /// As TensorDesc::alignment_bytes: a promise of the first element's place, 0 for that of an element alone.
+  /// As TensorDesc::alignment_bytes: promised alignment of the first element; 0: the element's size alone.
   std::uint32_t alignment_bytes = 16;
 
   bool operator==(const MatrixDesc&) const = default;  ///< equal in every member
@@ -56,12 +56,12 @@ struct MatmulDesc {
   /// A vector of `columns` elements side by side is added to each row.
   bool has_bias = false;
   DataType bias_type = DataType::kFloat32;  ///< kFloat32, kFloat16 or kBfloat16
-  /// What output holds is added too, as float32.
+  /// The previous content of output is added too, as float32.
   bool accumulates = false;
   /// `a` is all ones and has no tensor: each row of output has the sums of b's columns.
   bool a_is_ones = false;
 
-  /// The sums over each column of (rows, columns) matrices, as the gradient of a bias: the output has one
+  /// The sums of the columns of (rows, columns) matrices, such as the gradient of a bias: the output has one
   /// row.
   [[nodiscard]] static MatmulDesc sum_columns(std::int64_t rows, std::int64_t columns,
                                               DataType type = DataType::kFloat32);
@@ -72,7 +72,7 @@ struct MatmulDesc {
   bool operator==(const MatmulDesc&) const = default;  ///< equal in every member
 };
 
-/// Block sizes of a matrix multiplication; 0 where a kernel has no use for one, which it refuses.
+/// Block sizes of a matrix multiplication; 0 for sizes that a kernel does not use, which it refuses.
 struct MatmulTile {
   std::uint32_t threads = 0;    ///< of a workgroup
   std::uint32_t rows = 0;       ///< of an invocation; of the matrix kernel, of a subgroup

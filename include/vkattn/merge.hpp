@@ -17,7 +17,7 @@ namespace vkattn {
 ///     lse = ln(sum over p of exp(lse_p))
 ///     output = sum over p of exp(lse_p - lse) * output_p
 ///
-/// A part whose row saw no key has lse_p = -inf and counts nothing; where all are such, output is 0 and lse
+/// A part whose row saw no key has lse_p = -inf and does not count; if no part counts, output is 0 and lse
 /// -inf. Sinks and dropout belong to one softmax: give a sink to one part only.
 struct MergeDesc {
   using Plan = class MergePlan;  ///< what computes it
@@ -30,9 +30,9 @@ struct MergeDesc {
   bool has_lse = true;                        ///< the merged lse is written too
 };
 
-/// The tensors of one execution, contiguous. They begin at a multiple of 4 bytes. `output` may be the place
-/// of the first part where the types are the same, and `lse` that of its lse: so one more part is merged into
-/// what was merged before. Bindings in which something else overlaps are refused.
+/// The tensors of one execution, contiguous, each from a multiple of 4 bytes on. `output` may lie on the
+/// first part if their types are equal, and `lse` on that part's lse: so one more part is merged into an
+/// earlier result. Any other overlap is refused.
 struct MergeTensors {
   BufferRange parts{};     ///< (parts, rows, value_dim)
   BufferRange part_lse{};  ///< float32 (parts, rows)

@@ -61,7 +61,7 @@ struct MultiHeadAttentionDesc {
                                             ///< d_model (vdim)
 
   /// W_Q, W_K and W_V are one tensor, in_proj_weight; else q_proj_weight, k_proj_weight and v_proj_weight.
-  /// Packed ones need one input dim, and make one multiplication of those that read one input.
+  /// Packed weights need one input dim; projections that read one input become one multiplication.
   bool packed_weights = true;
   bool has_input_bias = true;   ///< in_proj_bias: b_Q, b_K and b_V, packed in either case
   bool has_output_bias = true;  ///< out_proj_bias: b_O
@@ -70,9 +70,9 @@ struct MultiHeadAttentionDesc {
   DataType type = DataType::kFloat32;
   /// Of weights and biases likewise; not given: `type`.
   std::optional<DataType> parameter_type{};
-  /// Of weights alone, where it is not parameter_type: also q8_0 or q4_0, blocks of 32 along the inputs,
-  /// which quantise_desc(ParameterShape) makes of floats. Rows are then multiples of 32, and the layer has no
-  /// gradients.
+  /// The type of weights alone, if it is not parameter_type: also q8_0 or q4_0, blocks of 32 along the
+  /// inputs, which quantise_desc(ParameterShape) makes of floats. Rows are then multiples of 32, and the
+  /// layer has no gradients.
   std::optional<DataType> weight_type{};
   /// As TensorDesc::alignment_bytes, of inputs, output, parameters and their gradients.
   std::uint32_t alignment_bytes = 16;
@@ -96,9 +96,9 @@ struct MultiHeadAttentionDesc {
   /// Keep what gradients need in MultiHeadAttentionTensors::saved, else in the workspace.
   bool saves_for_gradients = false;
 
-  /// The same with everything given that follows: dims, lengths and the whole attention problem, with the
-  /// strides by which it reads projections. What the plan has as desc(). Of a descriptor that validate()
-  /// refuses it is of no use.
+  /// This layer with everything given that follows: dims, lengths and the whole attention problem, with the
+  /// strides by which it reads projections. The plan has it as desc(). It is of no use for a descriptor that
+  /// validate() refuses.
   [[nodiscard]] MultiHeadAttentionDesc resolved() const;
 
   bool operator==(const MultiHeadAttentionDesc&) const = default;  ///< equal in every member
@@ -131,28 +131,28 @@ struct ParameterShape {
 
 /// The parameters of a valid descriptor, in the order of MultiHeadAttentionParameters.
 [[nodiscard]] std::vector<ParameterShape> parameters(const MultiHeadAttentionDesc& desc);
-/// That no parameter of nn.MultiheadAttention which no layer here has is called so (bias_k and bias_v, of
-/// add_bias_kv): a file with one of them holds another function than its other parameters do.
+/// Errors: a parameter of nn.MultiheadAttention that no layer here has (bias_k and bias_v, of add_bias_kv). A
+/// file with one of them holds another function than its other parameters do.
 [[nodiscard]] Result<void> check_parameter_name(std::string_view name);
-/// That a tensor of a file is this parameter of a valid descriptor; else an error with both shapes, or the
-/// names that there are, or that of check_parameter_name().
+/// Whether a tensor of a file is this parameter of a valid descriptor. Errors: another shape (both are
+/// named), another name (all are listed), or that of check_parameter_name().
 [[nodiscard]] Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
                                            std::span<const std::int64_t> shape);
 /// Converting a weight of floats, from AppendTensors::key to AppendTensors::cache_key, to the q8_0 or q4_0
 /// that its `type` says: the other quantise_desc(), over blocks.
 [[nodiscard]] AppendDesc quantise_desc(const ParameterShape& weight, DataType source = DataType::kFloat32);
-/// First values of a parameter: a bias is 0; a weight has its columns as fan_in, its rows as fan_out, the
-/// packed one all of them, as nn.MultiheadAttention does it. The parameter's name counts as the seed does:
-/// one seed for all parameters of a layer gives each numbers of its own, and so does the next seed.
+/// First values of a parameter. A bias is 0. A weight has its columns as fan_in and its rows as fan_out (the
+/// packed weight all its rows), as in nn.MultiheadAttention. The parameter's name counts like the seed: one
+/// seed gives each parameter of a layer its own numbers, and so does the next seed.
 [[nodiscard]] std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how,
                                                 std::uint64_t seed);
 /// The same, written to memory of parameter.elements() numbers.
 void initial_values(const ParameterShape& parameter, Initialisation how, std::uint64_t seed,
                     std::span<float> values);
 
-/// The tensors of one execution. What the descriptor has no use for may be null. What is written, the
-/// workspace included, must not overlap any other tensor: such bindings are refused. adds_to_output adds to
-/// what `output` holds; it is still no place for an input.
+/// The tensors of one execution. Tensors that the descriptor does not use may be null. A written tensor, or
+/// the workspace, that overlaps another tensor is refused. adds_to_output adds to the content of `output`,
+/// but `output` is still no place for an input.
 struct MultiHeadAttentionTensors {
   BufferRange query{};                        ///< the input of Q, and of K and V where LayerInputs::kSelf
   BufferRange key{};                          ///< the input of K, and of V where LayerInputs::kCross
@@ -172,10 +172,10 @@ struct MultiHeadAttentionTensors {
   BufferRange frequencies{};  ///< float32, rotary.dims / 2, where rotary.has_frequencies
 };
 
-/// How to plan a layer; what is left at its default the library decides.
+/// How to plan a layer. The library decides options that are left at their defaults.
 struct MultiHeadAttentionOptions {
-  /// As those of PlanOptions, of the layer and of each of its steps, whose own are not looked at; but what a
-  /// step has as max_dispatch_ns comes before this one.
+  /// As in PlanOptions, for the layer and each of its steps. These members of the steps' own options are not
+  /// looked at, except max_dispatch_ns, which comes before this one.
   /// @{
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
   std::uint64_t max_dispatch_ns = 0;
@@ -188,16 +188,16 @@ struct MultiHeadAttentionOptions {
   PlanOptions matmul{};     ///< of every projection
   /// In place of one made with `attention`: a plan for MultiHeadAttentionDesc::resolved().attention.
   std::optional<AttentionPlan> attention_plan{};
-  /// What makes the plans of steps, on the layer's device, in place of their create(): so that each can be
-  /// tested before it is used (self_test.hpp). Called while the layer is planned, not later. Plans on another
-  /// device or of another descriptor than they are called with are refused.
+  /// Functions that make the plans of steps on the layer's device, in place of create(), so that each can be
+  /// tested before it is used (self_test.hpp). They are called only while the layer is planned. Plans on
+  /// another device or of another descriptor are refused.
   /// @{
   std::function<Result<AttentionPlan>(const AttentionDesc&, const PlanOptions&)> make_attention{};
   std::function<Result<BackwardPlan>(const BackwardDesc&, const PlanOptions&)> make_backward{};
   std::function<Result<MatmulPlan>(const MatmulDesc&, const PlanOptions&)> make_matmul{};
   /// @}
 
-  /// Those of the layer as a whole.
+  /// The options of the layer as a whole.
   [[nodiscard]] PlanOptions plan_options() const;
 };
 

@@ -16,10 +16,10 @@ namespace detail {
 struct PipelineCacheState;
 }
 
-/// A VkPipelineCache made from bytes that an earlier run has saved. The bytes say which device and driver
-/// they are of, how many they are, and have a checksum: what does not check out never reaches a driver.
-/// Move-only; plans with deferred compilation need it until they are compiled, others while they are made.
-/// The handle may be used from any thread.
+/// A VkPipelineCache made from bytes that an earlier run has saved. The bytes tell their device, driver and
+/// length, and have a checksum; bytes that do not match never reach a driver. Move-only. Plans with deferred
+/// compilation need it until they are compiled, other plans while they are made. The handle may be used from
+/// any thread.
 class PipelineCache {
  public:
   /// `blob` is what save() gave, or empty. Errors: no memory, or the device's own.
@@ -33,9 +33,9 @@ class PipelineCache {
   /// @}
   ~PipelineCache();
 
-  /// For PlanOptions and PlanOptions.
+  /// For PlanOptions::pipeline_cache.
   [[nodiscard]] VkPipelineCache handle() const;
-  /// Why nothing of the blob is used; empty where it is, and where there was none.
+  /// Why nothing of the blob is used; empty if it is used, or if there was none.
   [[nodiscard]] const std::string& ignored() const;
   /// Bytes to keep for the next run.
   [[nodiscard]] Result<std::vector<std::byte>> save() const;

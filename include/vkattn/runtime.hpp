@@ -29,10 +29,10 @@ struct RuntimeOptions {
   /// VKATTN_DEVICE, and where that is unset the best device: discrete, then integrated, then any other, then
   /// CPU.
   std::string device;
-  /// Device extensions to do without where a driver is not to be trusted with them, such as
-  /// VK_KHR_cooperative_matrix, or single features, such as shaderFloat16: names with commas between. What
-  /// later versions of Vulkan took over of extensions stays off too. Empty: the environment variable
-  /// VKATTN_DISABLE_EXTENSIONS, and where that is unset none.
+  /// Device extensions to do without if a driver is not to be trusted with them, such as
+  /// VK_KHR_cooperative_matrix, or single features, such as shaderFloat16: names with commas between. The
+  /// parts of an extension that later versions of Vulkan contain stay off too. Empty: the environment
+  /// variable VKATTN_DISABLE_EXTENSIONS, or none if that is unset.
   std::string disabled_extensions;
   /// Enable VK_LAYER_KHRONOS_validation with synchronization validation; messages are collected. In a build
   /// with Vulkan headers older than VK_EXT_layer_settings (1.3.272), layers of 2024 and later see the
@@ -51,17 +51,17 @@ struct RuntimeOptions {
   /// none. A file that is corrupt, of another device or no regular file is ignored; AttentionPlan::describe()
   /// says so.
   std::filesystem::path tuning_file;
-  /// Try each path on matrix units once on a small problem, and use another kernel where its results are
-  /// wrong. Of attention alone, on GPUs, also time it on a larger one, and use the next kernel where that
-  /// takes less than 1 / 1.5 of the time (some tens of milliseconds and the compilation of both, once):
-  /// gradients and products are not timed. Outcomes are kept in the folder of the pipeline cache, unless
-  /// `pipeline_cache` is off. Off: only outcomes that are kept count.
+  /// Try each path on matrix units once on a small problem, and use another kernel if its results are wrong.
+  /// For attention on GPUs, also time it on a larger problem, and use the next kernel if that takes less than
+  /// 1 / 1.5 of the time (some tens of milliseconds and the compilation of both, once); gradients and
+  /// products are not timed. Outcomes are kept in the folder of the pipeline cache, unless `pipeline_cache`
+  /// is off. false: only kept outcomes count.
   bool self_tests = true;
   /// Most plans that Runtime::compute(desc, …) keeps, those used last; 0: none. A plan holds its pipelines.
   std::size_t kept_plans = 64;
 };
 
-/// One device as found: what it could do, everything supported counted as enabled but what
+/// One device as found. Every supported feature counts as enabled, except those that
 /// VKATTN_DISABLE_EXTENSIONS names.
 struct DeviceInfo {
   std::uint32_t index = 0;    ///< in list_devices(), for RuntimeOptions::device
@@ -172,8 +172,8 @@ class Runtime {
 
   /// Attention on arrays in host memory, in one call: copies inputs to the device, runs the plan, waits,
   /// copies the outputs back. Inputs that share memory, such as V as a part of K, are copied once. An output
-  /// is copied there only where the problem leaves some of it as it was: between its rows, or beyond query
-  /// lengths. An array that is smaller than its tensor is refused with both sizes.
+  /// is copied to the device only if the problem leaves some of it unchanged: between its rows, or beyond
+  /// query lengths. An array that is smaller than its tensor is refused with both sizes.
   [[nodiscard]] Result<void> compute(const AttentionPlan& plan, const HostTensors& tensors) const;
   /// The same with make_plan(desc); plans of the last different descriptors are kept
   /// (RuntimeOptions::kept_plans).

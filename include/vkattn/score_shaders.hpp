@@ -56,16 +56,16 @@ class ScoreShaders {
   /// @}
 };
 
-/// The kernels of a score function as bytes to be kept: with them a program needs no compiler where it runs.
-/// `shaders` are names of binaries (PipelineInfo::shader of plans with the function), and where there are
-/// none all that this build has. Of all, what does not compile is left out; of those that are named, it
-/// is an error.
+/// The kernels of a score function as bytes to keep: with them a program needs no compiler where it runs.
+/// `shaders` are names of binaries (PipelineInfo::shader of plans with the function); none: all of this
+/// build. Of all, a kernel that does not compile is left out; a named kernel that does not compile is an
+/// error.
 [[nodiscard]] Result<std::vector<std::byte>> save_score_shaders(const ScoreShaders& function,
                                                                 std::span<const std::string> shaders = {});
 
-/// The same function from those bytes, which must come from where the program's own code comes from: they are
-/// code. An error where they are torn or made by a library with other shaders. A plan whose kernel was left
-/// out is refused by its name, or gets another kernel.
+/// The same function from those bytes. They are code, so they must come from where the program's own code
+/// comes from. Errors: torn bytes, or bytes of a library with other shaders. A plan whose kernel was left out
+/// is refused by its name, or gets another kernel.
 [[nodiscard]] Result<Shared<const ScoreShaders>> load_score_shaders(std::span<const std::byte> saved);
 
 }  // namespace vkattn

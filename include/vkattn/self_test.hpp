@@ -27,10 +27,10 @@ enum class TestPurpose : std::uint32_t {
   kTime = 1,     ///< one that fills the device, to be timed; check() of it takes seconds
 };
 
-/// A small problem on the kernel of a plan (of attention, gradients or a product) with the same block sizes.
-/// Where its result is wrong, make the plan again with the kernel in the options' refusals. The outcome holds
-/// for the plan's configuration() on this device with this driver: keep it by that text. Plans in a layer are
-/// its steps(), or are tested where they are made: MultiHeadAttentionOptions has what makes them.
+/// A small problem on the kernel of a plan (of attention, gradients or a product), with the plan's block
+/// sizes. If its result is wrong, make the plan again with the kernel in the options' refusals. The outcome
+/// holds for the plan's configuration() on this device with this driver: keep it by that text. For a layer
+/// test its steps(), or each plan when it is made, by the functions in MultiHeadAttentionOptions.
 ///
 ///     if (SelfTest::is_needed(plan) && !known(plan.configuration())) {
 ///       auto test = SelfTest::create(device, plan);
@@ -65,8 +65,8 @@ class SelfTest {
   /// @}
   ~SelfTest();
 
-  /// Of one buffer for all tensors and the workspace; some hundreds of kilobytes, or of
-  /// kTime some tens of megabytes.
+  /// Bytes of one buffer for all tensors and the workspace: some hundreds of kilobytes; for kTime some tens
+  /// of megabytes.
   [[nodiscard]] VkDeviceSize buffer_bytes() const;
   /// Writes the inputs, and outputs that are no results, to the buffer's memory: buffer_bytes() of it.
   [[nodiscard]] Result<void> fill(std::span<std::byte> memory) const;
@@ -86,12 +86,12 @@ class SelfTest {
 /// used before it.
 inline constexpr double kOverrulingFactor = 1.5;
 
-/// Which kernel to use, by the nanoseconds that each took for a test of TestPurpose::kTime, in the order in
-/// which the device prefers them: the first that took less than kOverrulingFactor times the least. 0 is a
-/// time that is not known: the first kernel then stays, and another is not used. Compare plans of one
-/// problem, as the runtime does: the one that is made first and those that are made with all before in
+/// Which kernel to use, by the nanoseconds that each took for a test of TestPurpose::kTime, in the device's
+/// order of preference: the first that took less than kOverrulingFactor times the least. 0 means that the
+/// time is not known: the first kernel then stays, and another kernel is not used. Compare plans of one
+/// problem, as the runtime does: the plan that is made first, then plans with all kernels before in
 /// PlanOptions::refusals, up to the first without matrix units. Let each run for some milliseconds, the first
-/// kernel last: a GPU that was idle is slow at first. Where another is to be used, put those before it into
+/// kernel last: a GPU that was idle is slow at first. To use another kernel, put those before it into
 /// PlanOptions::refusals.
 [[nodiscard]] std::size_t kernel_by_time(std::span<const std::uint64_t> nanoseconds) noexcept;
 

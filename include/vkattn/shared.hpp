@@ -38,8 +38,8 @@ class KeeperOf final : public Keeper {
 
 }  // namespace detail
 
-/// Shares an object that lives as long as anyone shares it: what std::shared_ptr does, which it is made of,
-/// as of any other pointer that owns. Copies may be made and destroyed by any thread.
+/// Shares an object that lives as long as anyone shares it, like std::shared_ptr, of which it can be made, as
+/// of any other owning pointer. Any thread may make and destroy copies.
 template <class Object>
 class Shared {
  public:
@@ -48,8 +48,8 @@ class Shared {
   Shared() noexcept = default;
   Shared(std::nullptr_t) noexcept {}
   /// @}
-  /// Takes over the share that a std::shared_ptr or std::unique_ptr has; of one that is null nothing is kept,
-  /// nor its deleter.
+  /// Takes over the share of a std::shared_ptr or std::unique_ptr. Of a null pointer it keeps nothing, not
+  /// even the deleter.
   template <class Pointer>
   requires requires(const Pointer& pointer) {
     { pointer.get() } -> std::convertible_to<Object*>;
@@ -81,7 +81,7 @@ class Shared {
   /// @}
   ~Shared() { detail::Keeper::leave(keeper_); }
 
-  /// The object, which lives as long as it is shared, or null: what `->` and `*` must not be asked of.
+  /// The object, which lives as long as it is shared, or null, for which `->` and `*` must not be used.
   /// @{
   [[nodiscard]] Object* get() const noexcept { return object_; }
   [[nodiscard]] Object* operator->() const noexcept { return object_; }

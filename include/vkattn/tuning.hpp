@@ -56,7 +56,7 @@ struct MatmulKernelTile {
 [[nodiscard]] std::vector<MatmulKernelTile> tuning_candidates(const MatmulDesc& desc,
                                                               const Capabilities& capabilities);
 
-/// A mask, a cache, softcap and the like of a measured problem.
+/// A feature of a measured problem: a mask, a cache, softcap and so on.
 struct TunedFeature {
   std::string name;        ///< as refusals name it, such as "softcap"
   std::uint32_t kind = 0;  ///< of masks and of ALiBi's slopes: which; else 0

@@ -19,7 +19,7 @@ typedef struct vkattn_append_desc {
       new_length,                   /**< new rows of a batch entry, or the most of one; must be given */
       head_dim,                     /**< elements of a query or key, 1 to 576; must be given */
       value_dim;                    /**< 0: keys only; not given: head_dim */
-  vkattn_layout layout;             /**< where tensors have no strides of their own */
+  vkattn_layout layout;             /**< memory order of tensors without strides */
   vkattn_tensor_desc query,         /**< float32, float16 or bfloat16, as the next two */
       key,                          /**< new rows of K */
       value,                        /**< new rows of V */
@@ -34,12 +34,12 @@ typedef struct vkattn_append_desc {
   int64_t total_new_length;         /**< of packed rows: all of them */
   uint32_t writes_kv_lengths;       /**< 1: VKATTN_TENSOR_KV_LENGTHS gets position + new rows */
   vkattn_rotary_style rotary_style; /**< none: the rotary members below do not count */
-  int64_t rotary_dims;              /**< the first so many of a head; even, from 2 to head_dim */
+  int64_t rotary_dims;              /**< how many first dims of a head are turned; even, from 2 to head_dim */
   double rotary_base,               /**< f[i] = position_scale * base^(-2i / dims) */
       rotary_position_scale;        /**< from above 0 to 1 */
   uint32_t rotary_has_frequencies;  /**< 1: f is VKATTN_TENSOR_FREQUENCIES */
   float rotary_magnitude;           /**< multiplies the rotated dims */
-  uint32_t rotary_inverse;          /**< 1: turned back, which gradients of turned rows take */
+  uint32_t rotary_inverse;          /**< 1: pairs are turned back, as gradients of turned rows need */
   uint32_t reserved; /**< 0 */
 } vkattn_append_desc;
 VKATTN_INIT_FUNCTIONS(vkattn_append_desc)

@@ -20,7 +20,7 @@ typedef struct vkattn_physical_device {
   PFN_vkGetInstanceProcAddr get_instance_proc_addr; /**< the loader's vkGetInstanceProcAddr */
   uint32_t api_version;                             /**< VkApplicationInfo::apiVersion of the instance */
   uint32_t disabled_extension_count;                /**< how many there are */
-  /** extensions to do without, with what later versions of Vulkan took over of them, and features by name */
+  /** extensions to do without, with the parts of them that later versions of Vulkan contain, and features by name */
   const char* const* disabled_extensions;
 } vkattn_physical_device;
 VKATTN_INIT_FUNCTIONS(vkattn_physical_device)
@@ -43,9 +43,9 @@ typedef struct vkattn_enable_memory {
   uint64_t words[1024]; /**< the library's */
 } vkattn_enable_memory;
 
-/** Adds all that is supported and wanted to the extensions and features of a VkDeviceCreateInfo, in place: bits are set
-    in the structures of its chain (or in pEnabledFeatures) that are there, which must be writable; others, and a longer
-    list of extensions, come to lie in `memory`. Nothing is taken away, and nothing is added twice. */
+/** Adds everything that is supported and wanted to the extensions and features of a VkDeviceCreateInfo, in place. Bits are
+    set in the structures of its chain (or in pEnabledFeatures), which must be writable. Missing structures, and a longer
+    list of extensions, lie in `memory`. Nothing is taken away, and nothing is added twice. */
 VKATTN_API vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDeviceCreateInfo* info,
                                               vkattn_enable_memory* memory, vkattn_error* error);
 
@@ -62,8 +62,8 @@ enum {
   VKATTN_LOG_LEVEL_WARNING = 2 /**< what works less well than it could, such as for a feature that is not enabled */
 };
 
-/** Is told what happens, one text without a newline at its end for each call: by the thread that does the work, by
-    several at once where several do. It must not call the library. Errors are not logged: they are returned. */
+/** Is told what happens, one text without a final newline for each call. The thread that does the work calls it, and several
+    threads may call it at once. It must not call the library. Errors are not logged: they are returned. */
 typedef void (*vkattn_log)(void* user, vkattn_log_level level, const char* text);
 
 /** A borrowed VkDevice, described by what was enabled on it. */
@@ -80,19 +80,19 @@ typedef struct vkattn_device_desc {
   const void* enabled_features;                          /**< VkDeviceCreateInfo::pNext as it was passed; an extension's
                                                               features count where the extension is enabled */
   const VkPhysicalDeviceFeatures* enabled_core_features; /**< VkDeviceCreateInfo::pEnabledFeatures */
-  /** host memory of Vulkan objects, copied; null: the driver's own. Its functions and pUserData must live as long as the
-      device and all that is made with it */
+  /** host memory of Vulkan objects; null: the driver's own. The structure is copied; its functions and pUserData must live
+      as long as the device and everything made with it */
   const VkAllocationCallbacks* allocator;
   vkattn_log log;                                        /**< of the device and everything made with it; null: none */
   void* log_user;                                        /**< what `log` is given: lives as long */
-  /** what is below is not put into words: at first VKATTN_LOG_LEVEL_INFO */
+  /** messages below this level are not made; at first VKATTN_LOG_LEVEL_INFO */
   vkattn_log_level log_least;
   uint32_t reserved; /**< 0 */
-  /** memory of the caller's for what bindings of problems with features need of it (vkattn_requirements.parameter_bytes for
+  /** memory of the caller's for parameters of bindings of problems with features (vkattn_requirements.parameter_bytes for
       each): a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible, coherent, and mapped as long
-      as the device and all that is made with it live, for one vkattn_device at a time. Pieces begin at multiples of 64 and
-      of minStorageBufferOffsetAlignment in the buffer: what lies before the first of these is lost. Where no piece is left,
-      bindings fail, also those of self-tests, which take as much as the plan's. Null: the library takes memory by itself */
+      as the device and everything made with it live, for one vkattn_device at a time. Pieces begin at multiples of 64 and
+      of minStorageBufferOffsetAlignment in the buffer; bytes before the first such multiple are lost. If no piece is left,
+      making bindings fails, also of self-tests, which take as much as the plan's. Null: the library allocates by itself */
   VkBuffer parameter_buffer;
   VkDeviceSize parameter_offset;                         /**< of the first byte that the library may use */
   VkDeviceSize parameter_size;                           /**< bytes from there on */
@@ -108,8 +108,8 @@ VKATTN_API vkattn_result vkattn_device_retain(vkattn_device* device);
 /** A few lines for a person: the device, what is enabled of what the library gains from, and what could be. Writes at
     most `capacity` bytes with the 0 at the end, and returns the bytes that all of it takes, with the 0. */
 VKATTN_API size_t vkattn_device_describe(const vkattn_device* device, char* text, size_t capacity);
-/** Destroys it with the last reference; plans keep one of their own. Null is nothing. A handle that is not alive is
-    refused. */
+/** One reference less; the last one destroys it, and plans keep one of their own. Null is ignored. A handle that is not alive
+    is refused. */
 VKATTN_API vkattn_result vkattn_device_release(vkattn_device* device);
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ typedef struct vkattn_matrix_strides {
 /** Storage of a batch of matrices: MatrixDesc of vkattn/matmul.hpp. */
 typedef struct vkattn_matrix_desc {
   vkattn_data_type type;                /**< float32, float16 or bfloat16; of `b` also Q8_0 or Q4_0 */
-  /** of the first element's place, as promised: a power of two, 16 at first, or 0 for its size alone */
+  /** promised alignment of the first element: a power of two, 16 at first, or 0 for its size alone */
   uint32_t alignment_bytes;
   /** null: (batch, row, column) without padding. Q8_0 and Q4_0 have blocks along `inner`: there b is (batch, column, row),
       as weights (outputs, inputs) are stored, with a row stride of 1 and others that are multiples of 32 */
@@ -43,7 +43,7 @@ typedef struct vkattn_matmul_desc {
       output;                 /**< (batch, rows, columns): VKATTN_TENSOR_OUTPUT */
   uint32_t has_bias;          /**< 1: VKATTN_TENSOR_BIAS, `columns` elements side by side, is added to each row */
   vkattn_data_type bias_type; /**< float32, float16 or bfloat16 */
-  uint32_t accumulates;       /**< 1: what output holds is added too */
+  uint32_t accumulates;       /**< 1: the previous content of output is added too */
   uint32_t a_is_ones;         /**< 1: a is all ones and has no tensor, so that the columns of b are summed */
 } vkattn_matmul_desc;
 VKATTN_INIT_FUNCTIONS(vkattn_matmul_desc)

@@ -30,7 +30,7 @@ typedef struct vkattn_multi_head_attention_desc {
   const vkattn_attention_desc* attention;
   int64_t d_model;                        /**< elements of a row of query and output; must be given */
   int64_t key_input_dim;                  /**< of a row of key; not given: d_model */
-  int64_t value_input_dim;                /**< of a row of value; not given: that of key of cross, else d_model */
+  int64_t value_input_dim;                /**< of a row of value; not given: key_input_dim with CROSS inputs, else d_model */
   vkattn_layer_inputs inputs;             /**< which tensors the projections read */
   uint32_t packed_weights;                /**< 1, as at first: W_Q, W_K and W_V are one tensor */
   uint32_t has_input_bias,                /**< 1, as at first: VKATTN_TENSOR_IN_PROJ_BIAS */
@@ -42,18 +42,18 @@ typedef struct vkattn_multi_head_attention_desc {
       from 0 in each batch entry, or from VKATTN_TENSOR_POSITIONS where there is a cache */
   vkattn_rotary_style rotary_style;
   uint32_t rotary_has_frequencies;        /**< 1: VKATTN_TENSOR_FREQUENCIES */
-  int64_t rotary_dims;                    /**< the first so many of a head; even, from 2 to head_dim */
+  int64_t rotary_dims;                    /**< how many first dims of a head are turned; even, from 2 to head_dim */
   double rotary_base,                     /**< f[i] = position_scale * base^(-2i / dims) */
       rotary_position_scale;              /**< from above 0 to 1 */
   float rotary_magnitude;                 /**< multiplies the rotated dims */
-  uint32_t rotary_inverse;                /**< 1: turned back */
+  uint32_t rotary_inverse;                /**< 1: pairs are turned back */
   /** 1, of VKATTN_LAYER_INPUTS_SELF: K and V are appended to a cache of kv_length rows, which is attended: CACHE_KEY,
       CACHE_VALUE, POSITIONS (rows that it holds already) and KV_LENGTHS, which is written and may be POSITIONS itself.
       Causality and windows take VKATTN_ALIGN_BOTTOM_RIGHT */
   uint32_t has_cache;
   /** 1: VKATTN_TENSOR_AVERAGED_WEIGHTS, the mean over the query heads. Of each head: attention->weights */
   uint32_t has_averaged_weights;
-  uint32_t adds_to_output;                /**< 1: what the output holds is added, as of a residual connection */
+  uint32_t adds_to_output;                /**< 1: the output's previous content is added, as in a residual connection */
   uint32_t saves_for_gradients;           /**< 1: VKATTN_TENSOR_SAVED is written for the backward pass */
   const vkattn_data_type* weight_type;    /**< of weights alone, also q8_0 or q4_0 without gradients; null: parameter_type */
 } vkattn_multi_head_attention_desc;
@@ -94,7 +94,7 @@ typedef struct vkattn_multi_head_attention_backward_desc {
 } vkattn_multi_head_attention_backward_desc;
 VKATTN_INIT_FUNCTIONS(vkattn_multi_head_attention_backward_desc)
 
-/** Plans a layer's gradients, likewise. An execution has the tensors of the forward pass, with VKATTN_TENSOR_SAVED as it
+/** Plans a layer's gradients, as above. An execution has the tensors of the forward pass, with VKATTN_TENSOR_SAVED as it
     has written it and without its outputs, and the gradients; what is written overlaps nothing. matmul_kernel and
     matmul_refusals are of its products, backward_kernel and backward_refusals of the gradients of its attention. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
@@ -119,8 +119,8 @@ typedef struct vkattn_layer_step {
   vkattn_step_kind kind; /**< what it computes */
   uint32_t reserved;     /**< 0 */
 } vkattn_layer_step;
-/** Gives the plans that a layer, or its gradients, is made of, in the order in which they are recorded; of other plans it
-    is an error. Writes at most *count of them to `steps` (which may be null), each with a handle to release, and sets
+/** Gives the plans that a layer, or its gradients, is made of, in the order in which they are recorded; an error for other
+    plans. Writes at most *count of them to `steps` (which may be null), each with a handle to release, and sets
     *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_steps(const vkattn_plan* plan, vkattn_layer_step* steps, uint32_t* count,
                                                vkattn_error* error);
@@ -149,8 +149,8 @@ enum {
 };
 /** Fills `values` with the first values of a parameter, the same on every platform: a weight has its columns as fan_in
     and its rows as fan_out, a bias is 0. The name (which may be null) counts as the seed does: one seed for all
-    parameters of a layer gives each numbers of its own, and so does the next seed. `count` is rows * columns, or rows of
-    a bias. On the host, by any thread. */
+    parameters of a layer gives each numbers of its own, and so does the next seed. `count` is rows * columns, or rows for
+    a bias. Any thread may call this; it runs on the host. */
 VKATTN_API vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_initialisation how,
                                                uint64_t seed, float* values, size_t count, vkattn_error* error);
 

@@ -19,12 +19,12 @@ VKATTN_API vkattn_result vkattn_pipeline_cache_create(vkattn_device* device, con
                                                       vkattn_pipeline_cache** cache, vkattn_error* error);
 /** Vulkan's handle, for vkattn_plan_options.pipeline_cache; null for null. */
 VKATTN_API VkPipelineCache vkattn_pipeline_cache_handle(const vkattn_pipeline_cache* cache);
-/** Writes the bytes to keep where *bytes is enough for them, and sets *bytes to what they take; `blob` may be null, for
-    their number alone. Too few are VKATTN_ERROR_INVALID_ARGUMENT, with *bytes set: threads that compile meanwhile may have
+/** Writes the bytes to keep if *bytes is enough for them, and sets *bytes to the number that they take; `blob` may be null, for
+    that number alone. Too few are VKATTN_ERROR_INVALID_ARGUMENT, with *bytes set: threads that compile meanwhile may have
     added to them, so ask again. */
 VKATTN_API vkattn_result vkattn_pipeline_cache_save(const vkattn_pipeline_cache* cache, void* blob, size_t* bytes,
                                                     vkattn_error* error);
-/** No plan that is yet to be compiled may need it. Null is nothing; one that is not alive is refused. */
+/** Destroys a cache. No plan that is yet to be compiled may need it. Null is ignored; one that is not alive is refused. */
 VKATTN_API vkattn_result vkattn_pipeline_cache_destroy(vkattn_pipeline_cache* cache);
 
 #ifdef __cplusplus

@@ -13,15 +13,15 @@ extern "C" {
 /** A plan of attention, of what goes with it, or of a layer, with counted references; may be used from any thread. */
 typedef struct vkattn_plan vkattn_plan;
 
-/** A kernel that must not be used, and why, for messages. Plans of any kind that has kernels take a refusal of any of
-    these names, also of kernels that the kind has none of, and refuse other names. */
+/** A kernel that must not be used, and why, for messages. Plans of every kind with kernels take a refusal of any of these
+    names, also of a kernel that the kind does not have, and refuse other names. */
 typedef struct vkattn_kernel_refusal {
   const char* kernel; /**< its name: decode, lane, tile, matrix or matrix2 */
   const char* reason; /**< one sentence */
 } vkattn_kernel_refusal;
 
-/** Block sizes of a kernel, 0 where it has no use for one: TileSizes of vkattn/tuning.hpp; of products MatmulTile of
-    vkattn/matmul.hpp. */
+/** Block sizes of a kernel, 0 for a size that it does not use: TileSizes of vkattn/tuning.hpp; of products MatmulTile of
+    vkattn/matmul_desc.hpp. */
 typedef struct vkattn_tile_sizes {
   uint32_t threads, /**< invocations of a workgroup */
       subgroups,    /**< of a workgroup, for kernels that count in subgroups */
@@ -39,8 +39,8 @@ typedef struct vkattn_kernel_choice {
   vkattn_tile_sizes tile; /**< all that it has */
 } vkattn_kernel_choice;
 
-/** What a program may time to find the best for its problem on this device: every kernel and block size of the library's
-    table that the device accepts, the default first. A plan with vkattn_plan_options.kernel and .tile has it. Writes at
+/** The choices that a program may time to find the best for its problem on this device: every kernel and block size of the
+    library's table that the device accepts, the default first. vkattn_plan_options.kernel and .tile select one. Writes at
     most *count of them to `choices` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
                                               vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error);
@@ -57,18 +57,18 @@ VKATTN_API vkattn_result vkattn_query_kernels_attention(const vkattn_device* dev
                                                         vkattn_kernel_support* kernels, uint32_t* count,
                                                         vkattn_error* error);
 
-/** How to plan; what is left at its default the library decides. What a kind of plan does not use is refused by its name
-    where it is set, so that nothing is asked for in vain: members that say nothing of it are of all kinds, and "layers"
-    are both passes of one. */
+/** How to plan. The library decides options that are left at their defaults. An option that is set, but that a kind of plan
+    does not use, is refused by its name. Members whose comment names no kind are for all kinds; "layers" means both passes
+    of a layer. */
 typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
   const void* next;                      /**< null */
-  /** decode, lane, tile, matrix or matrix2, of gradients all but decode, of products lane, tile or matrix, or
-      fail; null: the best that accepts. Of a layer that of its attention; not of appends and merges */
+  /** use this kernel or fail: decode, lane, tile, matrix or matrix2; gradients have all but decode, products lane, tile or
+      matrix. Null: the best that accepts. Of a layer the kernel of its attention; not of appends and merges */
   const char* kernel;
   VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
-  /** no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs. Appends and merges have no estimates, and are
-      not cut by it */
+  /** work is cut so that no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs. Appends and merges have no
+      estimates, and are not cut */
   uint64_t max_dispatch_ns;
   /** of attention and layers: parts that the keys are cut into, PlanOptions::kv_splits; 0: by a rule */
   uint32_t kv_splits;
@@ -76,7 +76,7 @@ typedef struct vkattn_plan_options {
   uint32_t strict_nonfinite;
   uint32_t push_descriptors;             /**< for vkattn_record_push */
   uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
-  /** of plans with kernels: those to pass by; of a layer in its attention */
+  /** of plans with kernels: kernels to pass over; of a layer in its attention */
   const vkattn_kernel_refusal* refusals;
   uint32_t refusal_count;                /**< how many there are */
   /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics; needs
@@ -86,22 +86,22 @@ typedef struct vkattn_plan_options {
   const vkattn_tile_sizes* tile;
   const char* matmul_kernel;             /**< of a layer: `kernel` of its products */
   const char* backward_kernel;           /**< of a layer: `kernel` of the gradients of its attention */
-  uint32_t chunk_keys;                   /**< of gradients: BackwardOptions::chunk_keys; 0: by a rule */
-  uint32_t inner_splits;                 /**< of a product: MatmulOptions::inner_splits; 0: by a rule */
+  uint32_t chunk_keys;                   /**< of gradients: PlanOptions::chunk_keys; 0: by a rule */
+  uint32_t inner_splits;                 /**< of a product: PlanOptions::inner_splits; 0: by a rule */
   const vkattn_kernel_refusal* matmul_refusals;   /**< of a layer: `refusals` of its products */
   const vkattn_kernel_refusal* backward_refusals; /**< of a layer: `refusals` of the gradients of its attention */
   uint32_t matmul_refusal_count;         /**< how many there are */
   uint32_t backward_refusal_count;       /**< likewise */
-  /** of attention and layers: PlanOptions::arithmetic_type, float32 or float16, with a tolerance of its own. Of a layer
-      that of its attention in the forward pass */
+  /** of attention and layers: PlanOptions::arithmetic_type, float32 or float16, with a tolerance of its own; in a layer for
+      its attention in the forward pass */
   vkattn_data_type arithmetic_type;
   uint32_t reserved; /**< 0 */
 } vkattn_plan_options;
 VKATTN_INIT_FUNCTIONS(vkattn_plan_options)
 
-/** Plans attention, and compiles the plan unless that is deferred. `options` may be null. `plan` is null after an
-    error: of a rule of the descriptor or an option, a limit of the device with both numbers, no kernel that accepts with
-    the reason of each, or Vulkan's own. What pointers point to is read during the call only, but for pipeline_cache. */
+/** Plans attention, and compiles the plan unless that is deferred. `options` may be null. `plan` is null after an error: a
+    broken rule of the descriptor or an option, a limit of the device (with both numbers), no kernel that accepts (with each
+    reason), or an error of Vulkan. Pointers are read during the call only, except pipeline_cache. */
 VKATTN_API vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
                                                       const vkattn_plan_options* options, vkattn_plan** plan,
                                                       vkattn_error* error);
@@ -112,14 +112,14 @@ VKATTN_API vkattn_result vkattn_plan_key_attention(const vkattn_attention_desc* 
                                                    vkattn_error* error);
 /** One reference more. A handle that is not alive is refused. */
 VKATTN_API vkattn_result vkattn_plan_retain(vkattn_plan* plan);
-/** One reference less. With the last one, and the last bindings, the pipelines are destroyed, which must be idle. Null
-    is nothing; a handle that is not alive is refused. */
+/** One reference less. The last one, and the last bindings, destroy the pipelines, which must be idle. Null is ignored; a
+    handle that is not alive is refused. */
 VKATTN_API vkattn_result vkattn_plan_release(vkattn_plan* plan);
 
-/** Compiles a plan with deferred compilation, on any thread. Later calls do nothing, those at the same time wait for the
+/** Compiles a plan with deferred compilation, on any thread. Later calls do nothing. Calls at the same time wait for the
     first and have its outcome; after a failure a later call tries again. */
 VKATTN_API vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error);
-/** 1 where the plan can be recorded, else 0. */
+/** 1 if the plan can be recorded, else 0. */
 VKATTN_API uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan);
 
 /** A job of vkattn_prewarm, to be called once, from any thread, with the data that came with it. */
@@ -195,9 +195,9 @@ VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_
 VKATTN_API vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_data_type* type,
                                                           vkattn_error* error);
 
-/** The type that products and short sums are computed in where vkattn_plan_options.arithmetic_type asked for another than
-    float32, with a tolerance of its own; of matrix units nothing is said here. Of attention and of a layer's attention;
-    refused for other plans. */
+/** The type of products and short sums, if vkattn_plan_options.arithmetic_type asked for another than float32, with a
+    tolerance of its own. It says nothing of matrix units. Of attention and of a layer's attention; refused for other
+    plans. */
 VKATTN_API vkattn_result vkattn_plan_get_arithmetic_type(const vkattn_plan* plan, vkattn_data_type* type,
                                                          vkattn_error* error);
 
@@ -227,7 +227,7 @@ VKATTN_API vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vka
                                                     uint32_t* count, vkattn_error* error);
 
 /** Where the word (uint32: 0 hidden, 1 mixed, 2 visible) of a block of the mask lies: BlockMaskLayout of
-    vkattn/plan.hpp, strides in words. */
+    vkattn/attention_plan.hpp, strides in words. */
 typedef struct vkattn_block_mask_layout {
   uint32_t rows,    /**< of a block; 0: the plan has no block mask */
       keys,         /**< of a block */

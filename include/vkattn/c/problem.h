@@ -36,7 +36,7 @@ enum {
 /** How many queries, or keys, or new rows a batch entry has. */
 typedef uint32_t vkattn_lengths;
 enum {
-  VKATTN_LENGTHS_UNIFORM = 0,   /**< all entries the same number */
+  VKATTN_LENGTHS_UNIFORM = 0,   /**< every entry has the same number */
   VKATTN_LENGTHS_PER_ENTRY = 1, /**< a device buffer of one int32 per batch entry says */
   VKATTN_LENGTHS_PACKED = 2     /**< without padding: a device buffer of batch + 1 int32 says where each begins */
 };
@@ -106,9 +106,9 @@ typedef struct vkattn_strides {
 /** Storage of a tensor. */
 typedef struct vkattn_tensor_desc {
   vkattn_data_type type;         /**< of its elements */
-  /** of the first element's place, as promised: a power of two, 16 at first, or 0 for its size alone. Less costs speed */
+  /** promised alignment of the first element: a power of two, 16 at first, or 0 for its size alone. Less costs speed */
   uint32_t alignment_bytes;
-  const vkattn_strides* strides; /**< null: those of the layout */
+  const vkattn_strides* strides; /**< null: the strides of the layout */
 } vkattn_tensor_desc;
 
 /** Where K and V of a cache lie. */
@@ -134,7 +134,7 @@ typedef struct vkattn_attention_desc {
       kv_length,                         /**< keys of a batch entry, or the most of one; must be given */
       head_dim;                          /**< elements of a query or key, 1 to 576; must be given */
   int64_t value_dim;                     /**< not given: head_dim */
-  vkattn_layout layout;                  /**< where tensors have no strides of their own */
+  vkattn_layout layout;                  /**< memory order of tensors without strides */
   vkattn_tensor_desc query,              /**< Q */
       key,                               /**< K */
       value,                             /**< V */

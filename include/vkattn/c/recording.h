@@ -82,8 +82,8 @@ typedef struct vkattn_binding {
       size;             /**< bytes from there: at least vkattn_plan_tensor_range() */
 } vkattn_binding;
 
-/** Bytes that the range of a tensor must have from `offset` on, on every device the same; 0: the plan has no use for
-    it. */
+/** Bytes that the range of a tensor must have from `offset` on, equal on every device; 0: the plan does not use the
+    tensor. */
 VKATTN_API VkDeviceSize vkattn_plan_tensor_range(const vkattn_plan* plan, vkattn_tensor tensor, VkDeviceSize offset);
 
 /** What one execution works on. A tensor that is written must not overlap another one or the workspace, unless a
@@ -99,7 +99,7 @@ typedef struct vkattn_execution {
       workspace_size;                  /**< bytes from there */
   uint64_t dropout_seed;               /**< executions with one seed and dropout_offset drop the same */
   uint32_t dropout_offset;             /**< of the call, so that calls with one seed differ */
-  /** those of the score function, in its order; their `tensor` is not looked at */
+  /** how many tables score_buffers has: those of the score function, in its order; their `tensor` is not looked at */
   uint32_t score_buffer_count;
   /** each from a multiple of minStorageBufferOffsetAlignment on, of a size that is a multiple of 4 */
   const vkattn_binding* score_buffers;
@@ -108,13 +108,13 @@ VKATTN_INIT_FUNCTIONS(vkattn_execution)
 
 /** Descriptor sets and parameters for one execution, used as often as wanted, by one thread at a time. */
 typedef struct vkattn_bindings vkattn_bindings;
-/** Makes bindings, from a pool of the caller's where `pool` is not null: then no other thread uses that meanwhile, and
-    it outlives the bindings' last use. It must have room for vkattn_requirements.descriptor_sets sets of
+/** Makes bindings, from a pool of the caller's if `pool` is not null: then no other thread uses the pool meanwhile, and it
+    outlives the bindings' last use. It must have room for vkattn_requirements.descriptor_sets sets of
     .storage_buffers storage buffers; they are never given back one by one: reset or destroy the pool. */
 VKATTN_API vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
                                                 VkDescriptorPool pool, vkattn_bindings** bindings,
                                                 vkattn_error* error);
-/** Points them at other tensors. Only while none is in use by the device. After an error they are as they were. */
+/** Points bindings at other tensors, while the device uses none of them. After an error they are as they were. */
 VKATTN_API vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
                                                  vkattn_error* error);
 /** Destroys bindings. They must be idle. Null is nothing; bindings that are not alive are refused. */
@@ -134,7 +134,7 @@ VKATTN_INIT_FUNCTIONS(vkattn_record_options)
 /** Records the work outside of a render pass. No allocation, no wait, no lock. `options` may be null. */
 VKATTN_API vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,
                                        const vkattn_record_options* options, vkattn_error* error);
-/** The same without bindings, of plans with push_descriptors. */
+/** Records without bindings, for plans with push_descriptors. */
 VKATTN_API vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
                                             const vkattn_execution* execution, const vkattn_record_options* options,
                                             vkattn_error* error);

@@ -39,14 +39,14 @@ VKATTN_INIT_FUNCTIONS(vkattn_score_function_desc)
 VKATTN_COMPONENT_API vkattn_result vkattn_score_function_compile(const vkattn_score_function_desc* desc,
                                                                  vkattn_score_function** function,
                                                                  vkattn_error* error);
-/** The function with its kernels compiled, as bytes for vkattn_score_function_load: for programs that bring no
-    compiler. `shaders` names binaries, as vkattn_plan_get_pipelines tells those of a plan; none: all. Writes where *bytes is enough, and sets *bytes to what it takes;
-    `blob` may be null. */
+/** The function with its kernels compiled, as bytes for vkattn_score_function_load: for programs that bring no compiler.
+    `shaders` names binaries, as vkattn_plan_get_pipelines tells them for a plan; none: all. Writes the bytes if *bytes is
+    enough, and sets *bytes to the number that they take; `blob` may be null. */
 VKATTN_API vkattn_result vkattn_score_function_save(const vkattn_score_function* function, const char* const* shaders,
                                                     uint32_t shader_count, void* blob, size_t* bytes,
                                                     vkattn_error* error);
-/** Makes a score function from bytes that vkattn_score_function_save gave, which are code and must be trusted like it.
-    Refused where they are torn or of a library with other shaders. */
+/** Makes a score function from bytes that vkattn_score_function_save gave. They are code and must be trusted like code.
+    Bytes that are torn, or of a library with other shaders, are refused. */
 VKATTN_API vkattn_result vkattn_score_function_load(const void* blob, size_t bytes, vkattn_score_function** function,
                                                     vkattn_error* error);
 /** One reference more. A handle that is not alive is refused. */

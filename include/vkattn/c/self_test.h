@@ -11,8 +11,8 @@ extern "C" {
 
 /** 1 where the plan of attention, gradients or a product, or any step of a layer or of its gradients, runs on matrix units,
     else 0. Drivers have claimed matrix shapes that gave wrong results. Before a plan that needs it is trusted, a small
-    problem of its kind can be run on the same kernel and compared with a float64 reference: vkattn/self_test.hpp. Where
-    the result is wrong, make the plan again with its kernel refused. The outcome holds for vkattn_plan_get_configuration
+    problem of its kind can be run on the same kernel and compared with a float64 reference: vkattn/self_test.hpp. If the
+    result is wrong, make the plan again with its kernel refused. The outcome holds for vkattn_plan_get_configuration
     on this device with this driver. Of a layer test each step that needs it (vkattn_plan_get_steps), and refuse a kernel
     that was wrong for what the step computes: vkattn_plan_options::refusals, matmul_refusals or backward_refusals. */
 VKATTN_API uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan);
@@ -25,7 +25,7 @@ VKATTN_API vkattn_result vkattn_self_test_create(vkattn_device* device, const vk
                                                  vkattn_self_test** test, vkattn_error* error);
 /** Bytes of the one buffer that the test needs: host-visible and coherent, for storage. */
 VKATTN_API VkDeviceSize vkattn_self_test_buffer_bytes(const vkattn_self_test* test);
-/** Writes what the test starts from to the buffer's memory. */
+/** Writes the test's inputs to the buffer's memory. */
 VKATTN_API vkattn_result vkattn_self_test_fill(const vkattn_self_test* test, void* memory, size_t bytes,
                                                vkattn_error* error);
 /** Records the test with a barrier before the host's reads. Once for each test; `offset` is a multiple of
