@@ -63,7 +63,8 @@ std::string interface_text(const std::string& folder) {
   return std::regex_replace(text, init, "VKATTN_API void $1_init_sized();");
 }
 
-// Each enumerator with its number, and each member of a structure in its order.
+// Each enumerator with its number, each member of a structure in its order, and the functions: whatever
+// header declares them.
 std::string declarations(const std::string& header) {
   const std::string code = std::regex_replace(header, std::regex(R"(/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)"), "");
   std::string all;
@@ -73,12 +74,21 @@ std::string declarations(const std::string& header) {
   }
   const std::regex structure(R"(typedef struct (\w+) \{([^}]*)\})");
   const std::regex member(R"(\s*([^;]+);)");
+  std::set<std::string> structures, functions;
   for (std::sregex_iterator i(code.begin(), code.end(), structure), end; i != end; ++i) {
     const std::string body = (*i)[2].str();
+    std::string lines;
     for (std::sregex_iterator m(body.begin(), body.end(), member); m != end; ++m) {
-      all += (*i)[1].str() + ": " + std::regex_replace((*m)[1].str(), std::regex(R"(\s+)"), " ") + "\n";
+      lines += (*i)[1].str() + ": " + std::regex_replace((*m)[1].str(), std::regex(R"(\s+)"), " ") + "\n";
     }
+    structures.insert(lines);
   }
+  const std::regex function(R"(VKATTN_(COMPONENT_)?API[^;(]*\b(vkattn_\w+)\()");
+  for (std::sregex_iterator i(code.begin(), code.end(), function), end; i != end; ++i) {
+    functions.insert((*i)[2].str() + ((*i)[1].matched ? "() of a component\n" : "()\n"));
+  }
+  for (const std::string& lines : structures) all += lines;
+  for (const std::string& line : functions) all += line;
   return all;
 }
 
@@ -93,10 +103,6 @@ TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   now.resize(now.find('\0'));
   const std::string header = interface_text(tests::build::kHeaders);
   now += declarations(header);
-  const std::regex function(R"(VKATTN_(COMPONENT_)?API[^;(]*\b(vkattn_\w+)\()");
-  for (std::sregex_iterator i(header.begin(), header.end(), function), end; i != end; ++i) {
-    now += (*i)[2].str() + ((*i)[1].matched ? "() of a component\n" : "()\n");
-  }
   const std::string list = file_text(tests::build::kFunctionList);
   EXPECT_EQ(list.substr(0, list.find(kEarlierSizes)), now)
       << "a program that was compiled with an earlier header would break: add to the ends of structures";
