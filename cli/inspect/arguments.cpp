@@ -182,8 +182,8 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
   add_switch(app, "--print", a.print_weights,
              "Print the weights, up to 12 queries and keys, in place of their statistics");
   add_switch(app, "--steps", a.steps,
-             "Print each step: scores, scaled, masked (where that changes any), weights, and with --value "
-             "the output");
+             "Print each step: scores, scaled and masked (where they change), weights, and with --value the "
+             "output");
   add_value(app, "--plot", a.plot, "FILE.png|.svg", "Also draw it: a heat map for each head, or the sweep");
   add_device_option(app, a.where);
   add_switch(app, "--check", a.check,

@@ -1,5 +1,6 @@
 // `vkattn inspect --memory`: what a score matrix would take, and what the library takes, of one length or of
 // a list.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,8 @@ std::string heads_text(const Memory& memory) {
          std::to_string(memory.head_dim);
 }
 
-/// Where this device has no plan.
+/// Why this device has no plan.
 std::string refusal_text(const Memory& memory, const std::string& what) {
-  if (memory.refusal.empty()) return "";
   const std::string length = std::to_string(memory.length);
   return "\nThis device cannot compute " + what + ": vkattn bench \"h" + std::to_string(memory.heads) + " " +
          length + "x" + length + " d" + std::to_string(memory.head_dim) + "\" says why.\n";
@@ -82,7 +82,7 @@ std::string text_report(const Runtime& runtime, const Memory& memory) {
   text += line("  log-sum-exp of each query", memory.lse);
   text += line("  together", memory.library(),
                console::significant(memory.all_matrices() / memory.library()) + " times less");
-  return text + refusal_text(memory, "it");
+  return text + (memory.refusal.empty() ? "" : refusal_text(memory, "it"));
 }
 
 /// A row for each length.
@@ -98,8 +98,11 @@ std::string table_report(const Runtime& runtime, const std::vector<Memory>& leng
             pad_left(console::significant(memory.all_matrices() / memory.library()), 12) + "\n";
   }
   text += "\nthis library: workspace and log-sum-exp of each query, in place of score matrices\n";
-  for (const Memory& memory : lengths) text += refusal_text(memory, std::to_string(memory.length) + " keys");
-  return text;
+  // A device that refuses a length refuses longer ones too.
+  const auto refused = [](const Memory& memory) { return !memory.refusal.empty(); };
+  const auto first = std::ranges::find_if(lengths, refused);
+  if (first == lengths.end()) return text;
+  return text + refusal_text(*first, std::to_string(first->length) + " keys and more");
 }
 
 Json memory_json(const Memory& memory) {

@@ -39,6 +39,7 @@ std::vector<Step> steps_that_are_there(const InspectInputs& inputs, const Steps&
 }
 
 std::string number_text(float value) {
+  if (value == 0) return "0";  // exactly; 0.0000 is a small number
   return std::isinf(value) ? "-" : console::fixed(static_cast<double>(value), 4);
 }
 
@@ -81,6 +82,7 @@ Steps all_steps(const Runtime& runtime, const InspectInputs& inputs, const Weigh
   const WeightProblem problem{inputs.desc, inputs.query, inputs.key};
   steps.masked = compute_stage(runtime, problem, WeightsStage::kMasked).values;
   if (steps.masked == steps.scaled) steps.masked.clear();
+  if (steps.scaled == steps.scores) steps.scaled.clear();
   if (inputs.output_desc) steps.output = compute_output(runtime, inputs);
   return steps;
 }

@@ -10,8 +10,8 @@
 
 namespace vkattn::cli {
 
-/// The steps in their order. Those that nobody asked for are empty; output is (head, query, value_dim), the
-/// others are (head, query, key).
+/// The steps in their order. Those that nobody asked for are empty, and so are those that change nothing;
+/// output is (head, query, value_dim), the others are (head, query, key).
 struct Steps {
   std::vector<float> scores;  ///< each query times each key
   std::vector<float> scaled;  ///< times the scale
