@@ -19,7 +19,8 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs/attention.md"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs/attention.md"
 SKIPPED = 77
 LEAST = {"programs": 12, "commands": 8}
 OF_DEVICE = ("device", "kernel", "time", "This device")  # what lines begin with that differ from device to device
@@ -50,12 +51,16 @@ def read_program(lines, at):
 
 
 def read_command(lines, at, indent):
-    end = at + 1
+    behind = at + 1
+    while lines[behind - 1].endswith("\\"):
+        behind += 1
+    end = behind
     while end < len(lines) and (not lines[end] or lines[end].startswith(indent)) and not lines[end].startswith(indent + "$"):
         end += 1
     while not lines[end - 1]:
         end -= 1
-    return Step(at + 1, lines[at].strip()[len("$ vkattn "):], True, indent, at + 1, end)
+    code = " ".join(line.strip().rstrip("\\") for line in lines[at:behind])
+    return Step(at + 1, code[len("$ vkattn "):], True, indent, behind, end)
 
 
 def read_steps(lines):
@@ -100,8 +105,8 @@ def is_near(a, b, is_random):
 
 
 def compared_lines(text):
-    lines = [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(OF_DEVICE)]
-    return [" ".join(line.split()[:2]) if line.startswith("check ") else line for line in lines]
+    text = re.sub(r"^(check +\w+).*\n(?: {10}.*\n?)*", r"\1\n", text, flags=re.MULTILINE)  # where the largest error lies
+    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(OF_DEVICE)]
 
 
 def faults(step, shown, printed):
@@ -137,6 +142,7 @@ def main():
     names, outputs = {}, []
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        os.symlink(ROOT / "examples", "examples")
         for step in steps:
             outputs.append(printed_by(step, tool, names))
             shown = "\n".join(line[len(step.indent):] for line in lines[step.begin:step.end])
