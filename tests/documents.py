@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Links of the documents lead to files and headings that are there, and README.md stays short and has no figure of its own.
+"""Links of the documents lead to files, headings and functions that are there, and README.md stays short and has no figure of its own.
 
-    tests/documents.py    exit code 1 where a link leads nowhere, README.md is too long, or a row of its table of speed has
+    tests/documents.py    exit code 1 where a link leads nowhere, or to a file without the name in it, README.md is too long, or a row of its table of speed has
                           numbers that no line of docs/performance.md has together
 """
 import pathlib
@@ -41,6 +41,16 @@ def faults_of_links(path):
             yield f"{path.relative_to(ROOT)}: {link}: there is no such heading"
 
 
+def faults_of_names(path):
+    """Links such as [`finish_score()`](../shaders/lib/scores.glsl) lead to files that define the name."""
+    found = re.findall(r"\[`(\w+)(\(\))?`\]\(([^)#]+)\)", without_code(path.read_text(encoding="utf-8")))
+    for name, call, link in found:
+        target = path.parent / link
+        word = " " + name + ("(" if call else "")
+        if target.is_file() and word not in target.read_text(encoding="utf-8"):
+            yield f"{path.relative_to(ROOT)}: {link} has no{word}"
+
+
 def numbers(text):
     return re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\d)", text)
 
@@ -68,7 +78,8 @@ def faults_of_readme():
 
 
 def main():
-    faults = [fault for path in DOCUMENTS for fault in faults_of_links(path)] + list(faults_of_readme())
+    faults = [fault for path in DOCUMENTS for find in (faults_of_links, faults_of_names) for fault in find(path)]
+    faults += faults_of_readme()
     for fault in faults:
         print(f"FAILED {fault}", file=sys.stderr)
     print(f"{len(DOCUMENTS)} documents, {len(faults)} faults")

@@ -41,6 +41,9 @@ void require_belonging(InspectMode mode, const InspectArguments& a) {
                             {"--batch", !a.batch.empty(), {kArrays}},
                             {"--layer", !a.layer.empty(), {kLayer}},
                             {"--labels", !a.labels.empty(), {kArrays}},
+                            {"--value", !a.value.empty(), {kArrays}},
+                            {"--print", a.print_weights, {kText, kArrays, kLayer}},
+                            {"--steps", a.steps, {kText, kArrays, kLayer}},
                             {"--plot", !a.plot.empty(), {kText, kArrays, kLayer, kSweep}},
                             {"--check", a.check, {kText, kArrays, kLayer, kSweep}}};
   for (const WordArgument& word : a.words) {
@@ -86,10 +89,12 @@ InspectMode inspect_mode(const InspectArguments& a) {
                (a.input.empty() ? "--input" : "--weights") + " is missing");
   }
   require_belonging(*mode, a);
+  if (!a.value.empty() && !a.steps) fail_usage("--value is for the output that --steps shows; give --steps");
   require_sense_of_align(a.words);
   FileNames files;
   files.add_input("--query", a.query);
   files.add_input("--key", a.key);
+  files.add_input("--value", a.value);
   files.add_input("--input", a.input);
   files.add_input("--weights", a.weights);
   add_tuning_file(files, a.where);
@@ -105,6 +110,27 @@ std::int64_t number_of(const std::string& option, const std::string& text, std::
     fail_usage(option + " " + text + " is not from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return value;
+}
+
+std::vector<std::int64_t> numbers_of(const std::string& option, const std::string& text, std::int64_t least,
+                                     std::int64_t most) {
+  constexpr std::size_t kMostNumbers = 16;
+  std::vector<std::int64_t> numbers;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find(',', begin);
+    const std::string word = text.substr(begin, end == std::string::npos ? end : end - begin);
+    if (word.empty()) fail_usage(option + " needs a number before and after each comma");
+    numbers.push_back(number_of(option, word, least, most, 0));
+  }
+  std::ranges::sort(numbers);
+  if (const auto twice = std::ranges::adjacent_find(numbers); twice != numbers.end())
+    fail_usage(option + " names " + std::to_string(*twice) + " twice");
+  if (numbers.size() > kMostNumbers) {
+    fail_usage(option + " takes up to " + std::to_string(kMostNumbers) + " numbers, and these are " +
+               std::to_string(numbers.size()));
+  }
+  return numbers;
 }
 
 std::uint64_t seed_of(const InspectArguments& arguments) {
@@ -128,6 +154,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
             "Queries (batch, heads, length, dim); rank 3: one batch entry, 2: one head");
   add_value(app, "--key", a.key, "K.npy",
             "Keys; heads may be fewer than the query's (grouped-query attention)");
+  add_value(app, "--value", a.value, "V.npy", "Values, for the output that --steps shows");
   add_value(
       app, "--input", a.input, "X.safetensors|.npy",
       "The input of a layer, (length, width): of the first kind of file its tensor LAYER.input, with the "
@@ -150,8 +177,13 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
   add_value(app, "--sweep-dim", a.sweep_dim, "D,D,...",
             "Random unit-normal queries and keys of these dimensions: deviation of scores, entropy, largest "
             "weight and gradient with and without the scale 1/sqrt(D)");
-  add_value(app, "--memory", a.memory, "N",
+  add_value(app, "--memory", a.memory, "N,N,...",
             "What a score matrix of N x N would take, and what this library takes");
+  add_switch(app, "--print", a.print_weights,
+             "Print the weights, up to 12 queries and keys, in place of their statistics");
+  add_switch(app, "--steps", a.steps,
+             "Print each step: scores, scaled and masked (where they change), weights, and with --value the "
+             "output");
   add_value(app, "--plot", a.plot, "FILE.png|.svg", "Also draw it: a heat map for each head, or the sweep");
   add_device_option(app, a.where);
   add_switch(app, "--check", a.check,
@@ -165,11 +197,12 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
       "  vkattn inspect --text \"The animal didn't cross the street because it was too tired\" \\\n"
       "                 --plot heads.png\n"
       "  vkattn inspect --query Q.npy --key K.npy --causal --plot heads.svg --check\n"
+      "  vkattn inspect --query Q.npy --key K.npy --value V.npy --labels \"cat sat\" --steps\n"
       "  vkattn inspect --query Q.npy --key K.npy --labels \"to be or not to be\" --json\n"
       "  vkattn inspect --input X.npy --weights model.safetensors --layer blocks.0.attention --heads 4 "
       "--causal\n"
       "  vkattn inspect --sweep-dim 4,16,64,256,512 --plot scale.png\n"
-      "  vkattn inspect --memory 4096 --heads 32 --head-dim 128\n");
+      "  vkattn inspect --memory 512,4096,32768 --heads 32 --head-dim 128\n");
 }
 
 }  // namespace vkattn::cli

@@ -13,11 +13,11 @@ namespace vkattn::cli {
 
 /// The options as typed.
 struct InspectArguments {
-  std::string text, query, key, input, weights, layer, sweep_dim, memory;
+  std::string text, query, key, value, input, weights, layer, sweep_dim, memory;
   std::string heads, kv_heads, head_dim, seed, layout, batch, labels, plot;
   std::vector<WordArgument> words;
   DeviceArguments where;
-  bool check = false, json = false;
+  bool print_weights = false, steps = false, check = false, json = false;
 };
 
 /// What it is to show.
@@ -36,6 +36,9 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& arguments);
 /// A number from `least` to `most`, or `otherwise` where the option was not given.
 [[nodiscard]] std::int64_t number_of(const std::string& option, const std::string& text, std::int64_t least,
                                      std::int64_t most, std::int64_t otherwise);
+/// Numbers with commas between them, ascending and none twice.
+[[nodiscard]] std::vector<std::int64_t> numbers_of(const std::string& option, const std::string& text,
+                                                   std::int64_t least, std::int64_t most);
 [[nodiscard]] std::uint64_t seed_of(const InspectArguments& arguments);
 
 }  // namespace vkattn::cli

@@ -10,6 +10,7 @@
 #include "heat_map.hpp"
 #include "inspect/inputs.hpp"
 #include "inspect/reports.hpp"
+#include "inspect/steps.hpp"
 #include "inspect/weights.hpp"
 #include "open_runtime.hpp"
 #include "plot_file.hpp"
@@ -28,6 +29,7 @@ struct HeadsReport {
   Weights scaled, unscaled;
   std::vector<Head> heads;
   std::optional<WeightCheck> check;
+  std::optional<Steps> steps;  ///< what --print and --steps ask for
 };
 
 std::string problem_text(const AttentionDesc& desc) {
@@ -38,7 +40,8 @@ std::string problem_text(const AttentionDesc& desc) {
   return to_string(problem);
 }
 
-void compute(const Runtime& runtime, bool check, HeadsReport& report) {
+void compute(const Runtime& runtime, const InspectArguments& arguments, HeadsReport& report) {
+  const bool check = arguments.check;
   WeightProblem problem{report.inputs.desc, report.inputs.query, report.inputs.key};
   if (check) report.check.emplace();
   report.scaled = compute_weights(runtime, problem);
@@ -49,6 +52,11 @@ void compute(const Runtime& runtime, bool check, HeadsReport& report) {
   for (std::int64_t head = 0; head < problem.desc.query_heads; ++head) {
     report.heads.push_back(
         {weight_statistics(report.scaled.rows_of(head)), weight_statistics(report.unscaled.rows_of(head))});
+  }
+  if (arguments.steps) {
+    report.steps = all_steps(runtime, report.inputs, report.scaled, report.unscaled);
+  } else if (arguments.print_weights) {
+    report.steps = Steps{.weights = report.scaled.weights};
   }
 }
 
@@ -63,7 +71,7 @@ std::string entropy_text(const WeightStatistics& statistics) {
          console::pad_left("(" + console::fixed(statistics.entropy_share * 100, 0) + " %)", 7);
 }
 
-std::string table(const HeadsReport& report) {
+std::string statistics_table(const HeadsReport& report) {
   using console::pad_left;
   std::string text =
       "head  deviation of scores    entropy, bits (of log2 n)     largest weight       strongest link\n"
@@ -77,7 +85,12 @@ std::string table(const HeadsReport& report) {
             pad_left(console::fixed(unscaled.mean_largest, 3), 11) + "   " +
             link_text(report.inputs, scaled) + "\n";
   }
-  return text;
+  return "\n" + text + "\n" +
+         console::labelled("",
+                           "scaled: scores times " + scale_text(report.inputs.desc) +
+                               "; unscaled: times 1. Entropy and largest weight are means over the queries; "
+                               "a query that looks at all of its n keys alike has log2(n) bits.",
+                           0);
 }
 
 std::string text_report(const Runtime& runtime, const HeadsReport& report) {
@@ -90,25 +103,9 @@ std::string text_report(const Runtime& runtime, const HeadsReport& report) {
   if (report.check) {
     text += line("check", (report.check->passed() ? "passed: " : "FAILED: ") + check_text(*report.check));
   }
-  text += "\n" + table(report) + "\n";
-  text +=
-      console::labelled("",
-                        "scaled: scores times " + scale_text(inputs.desc) +
-                            "; unscaled: times 1. Entropy and largest weight are means over the queries; a "
-                            "query that looks at all of its n keys alike has log2(n) bits.",
-                        0);
+  text += report.steps ? steps_text(inputs, *report.steps) : statistics_table(report);
   if (!inputs.warning.empty()) text += "\n" + console::labelled("", inputs.warning, 0);
   return text;
-}
-
-/// A row for each query.
-Json matrix_json(std::span<const float> values, std::size_t columns) {
-  Json rows = Json::array();
-  for (std::size_t i = 0; i < values.size(); i += columns) {
-    const std::span<const float> row = values.subspan(i, columns);
-    rows.push_back(std::vector<float>(row.begin(), row.end()));
-  }
-  return rows;
 }
 
 Json side_json(const Weights& weights, std::int64_t head, const WeightStatistics& statistics) {
@@ -136,6 +133,7 @@ std::string json_report(const Runtime& runtime, const HeadsReport& report, const
     heads.push_back(Json{{"head", head},
                          {"scaled", side_json(report.scaled, head, report.heads[i].scaled)},
                          {"unscaled", side_json(report.unscaled, head, report.heads[i].unscaled)}});
+    if (report.steps) heads.back()["steps"] = steps_json(inputs, *report.steps, head);
   }
   json["heads"] = std::move(heads);
   if (report.check) json["check"] = check_json(*report.check);
@@ -206,9 +204,11 @@ int inspect_heads(const InspectArguments& arguments, InspectMode mode, const Inv
                   : mode == InspectMode::kLayer ? inputs_of_layer(arguments)
                                                 : inputs_of_arrays(arguments);
   if (!arguments.plot.empty()) require_room_in_picture(report.inputs.desc);
+  if ((arguments.steps || arguments.print_weights) && !arguments.json)
+    require_room_in_text(arguments.steps ? "--steps" : "--print", report.inputs);
   std::optional<PlotFile> plot = open_plot(arguments.plot);
   const Runtime runtime = open_runtime(arguments.where);
-  compute(runtime, arguments.check, report);
+  compute(runtime, arguments, report);
   print(arguments.json ? json_report(runtime, report, invocation) : text_report(runtime, report));
   if (plot)
     write_plot(*plot, draw_heat_map(heat_map(report, device_caption(runtime, invocation)), plot->format));

@@ -47,6 +47,16 @@ void require_sizes(const RunInputs& files) {
   }
 }
 
+/// With an output (head, query, dim), whatever the order of the inputs.
+AttentionDesc desc_with_output(AttentionDesc desc) {
+  desc = desc.resolved();
+  desc.layout = Layout::kBhsd;
+  desc.output = {};
+  desc = desc.resolved();
+  require(validate(desc));
+  return desc;
+}
+
 }  // namespace
 
 AttentionDesc desc_of_words(const InspectArguments& arguments) {
@@ -102,7 +112,8 @@ InspectInputs inputs_of_text(const InspectArguments& arguments) {
 InspectInputs inputs_of_arrays(const InspectArguments& arguments) {
   RunOptions options;
   options.query = arguments.query;
-  options.key = options.value = arguments.key;
+  options.key = arguments.key;
+  options.value = arguments.value.empty() ? arguments.key : arguments.value;
   options.type = DataType::kFloat32;
   options.problem.desc = desc_of_words(arguments);
   if (!arguments.layout.empty()) {
@@ -118,6 +129,10 @@ InspectInputs inputs_of_arrays(const InspectArguments& arguments) {
   inputs.query = read_entry(files.query, batch, inputs.desc.query);
   inputs.key = read_entry(files.key, batch, inputs.desc.key);
   inputs.desc.batch = 1;
+  if (!arguments.value.empty()) {
+    inputs.value = read_entry(files.value, batch, inputs.desc.value);
+    inputs.output_desc = desc_with_output(inputs.desc);
+  }
   set_stand_in_values(inputs.desc);
   inputs.source = file_label(arguments.query);
   if (arguments.key != arguments.query) inputs.source += " and " + file_label(arguments.key);

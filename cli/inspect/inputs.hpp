@@ -3,6 +3,7 @@
 
 #include <vkattn/attention.hpp>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,10 +17,16 @@ namespace vkattn::cli {
 struct InspectInputs {
   AttentionDesc desc;             ///< float32, with no weights asked for yet
   std::vector<float> query, key;  ///< as the descriptor's strides have them
+  std::optional<AttentionDesc> output_desc =
+      {};  ///< the same with the values of --value, which give an output
+  std::vector<float> value;
   std::vector<std::string> query_labels, key_labels;
   bool labels_are_numbers = false;
   std::string source;   ///< for a title: the text or the files
   std::string warning;  ///< where the weights have no meaning
+
+  /// Numbers of a value; 0 without values.
+  [[nodiscard]] std::int64_t value_dim() const { return output_desc ? output_desc->value_dim : 0; }
 };
 
 [[nodiscard]] InspectInputs inputs_of_text(const InspectArguments& arguments);

@@ -1,5 +1,8 @@
-// `vkattn inspect --memory`: what a score matrix would take, and what the library takes.
+// `vkattn inspect --memory`: what a score matrix would take, and what the library takes, of one length or of
+// a list.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "console.hpp"
 #include "error.hpp"
@@ -49,6 +52,18 @@ Memory measure(const Runtime& runtime, Memory memory) {
   return memory;
 }
 
+std::string heads_text(const Memory& memory) {
+  return "layer     " + console::count(static_cast<std::uint64_t>(memory.heads), "head") + " of dimension " +
+         std::to_string(memory.head_dim);
+}
+
+/// Why this device has no plan.
+std::string refusal_text(const Memory& memory, const std::string& what) {
+  const std::string length = std::to_string(memory.length);
+  return "\nThis device cannot compute " + what + ": vkattn bench \"h" + std::to_string(memory.heads) + " " +
+         length + "x" + length + " d" + std::to_string(memory.head_dim) + "\" says why.\n";
+}
+
 std::string text_report(const Runtime& runtime, const Memory& memory) {
   constexpr std::size_t kLabel = 44, kNumber = 11;
   const auto line = [&](const std::string& label, double bytes, const std::string& note = "") {
@@ -56,9 +71,7 @@ std::string text_report(const Runtime& runtime, const Memory& memory) {
            (note.empty() ? "" : "   " + note) + "\n";
   };
   const std::string matrix = std::to_string(memory.length) + " x " + std::to_string(memory.length);
-  std::string text = device_line(runtime) + "layer     " +
-                     console::count(static_cast<std::uint64_t>(memory.heads), "head") + " of dimension " +
-                     std::to_string(memory.head_dim) + ", " + std::to_string(memory.length) +
+  std::string text = device_line(runtime) + heads_text(memory) + ", " + std::to_string(memory.length) +
                      " queries and keys, one batch entry, float32\n\n";
   text += line("Q, K, V and O", memory.tensors, "either way");
   text += line("score matrix " + matrix + ", of one head", memory.score_matrix);
@@ -69,16 +82,31 @@ std::string text_report(const Runtime& runtime, const Memory& memory) {
   text += line("  log-sum-exp of each query", memory.lse);
   text += line("  together", memory.library(),
                console::significant(memory.all_matrices() / memory.library()) + " times less");
-  if (!memory.refusal.empty()) {
-    const std::string length = std::to_string(memory.length);
-    text += "\nThis device cannot compute it: vkattn bench \"h" + std::to_string(memory.heads) + " " +
-            length + "x" + length + " d" + std::to_string(memory.head_dim) + "\" says why.\n";
-  }
-  return text;
+  return text + (memory.refusal.empty() ? "" : refusal_text(memory, "it"));
 }
 
-std::string json_report(const Runtime& runtime, const Memory& memory, const Invocation& invocation) {
-  Json json = json_head(runtime, invocation);
+/// A row for each length.
+std::string table_report(const Runtime& runtime, const std::vector<Memory>& lengths) {
+  using console::pad_left;
+  std::string text = device_line(runtime) + heads_text(lengths.front()) +
+                     ", as many queries as keys, one batch entry, float32\n\n"
+                     "    keys  Q, K, V and O  score matrices  this library  times less\n";
+  for (const Memory& memory : lengths) {
+    text += pad_left(std::to_string(memory.length), 8) + pad_left(console::bytes(memory.tensors), 15) +
+            pad_left(console::bytes(memory.all_matrices()), 16) +
+            pad_left(console::bytes(memory.library()), 14) +
+            pad_left(console::significant(memory.all_matrices() / memory.library()), 12) + "\n";
+  }
+  text += "\nthis library: workspace and log-sum-exp of each query, in place of score matrices\n";
+  // A device that refuses a length refuses longer ones too.
+  const auto refused = [](const Memory& memory) { return !memory.refusal.empty(); };
+  const auto first = std::ranges::find_if(lengths, refused);
+  if (first == lengths.end()) return text;
+  return text + refusal_text(*first, std::to_string(first->length) + " keys and more");
+}
+
+Json memory_json(const Memory& memory) {
+  Json json;
   json["length"] = memory.length;
   json["heads"] = memory.heads;
   json["head_dim"] = memory.head_dim;
@@ -89,6 +117,17 @@ std::string json_report(const Runtime& runtime, const Memory& memory, const Invo
   json["workspace_bytes"] = whole(memory.workspace);
   json["lse_bytes"] = whole(memory.lse);
   if (!memory.refusal.empty()) json["refusal"] = memory.refusal;
+  return json;
+}
+
+std::string json_report(const Runtime& runtime, const std::vector<Memory>& lengths,
+                        const Invocation& invocation) {
+  Json json = json_head(runtime, invocation);
+  if (lengths.size() == 1) {
+    json.update(memory_json(lengths.front()));
+  } else {
+    for (const Memory& memory : lengths) json["lengths"].push_back(memory_json(memory));
+  }
   return dump_json(json);
 }
 
@@ -97,13 +136,19 @@ std::string json_report(const Runtime& runtime, const Memory& memory, const Invo
 int inspect_memory(const InspectArguments& arguments, const Invocation& invocation) {
   // Below 2^63 bytes of matrices: 2^2 of a number, 2^48 of a matrix, 2^10 heads.
   constexpr std::int64_t kMostLength = 1 << 24, kMostHeads = 1024;
-  Memory memory;
-  memory.length = number_of("--memory", arguments.memory, 1, kMostLength, 1);
-  memory.heads = number_of("--heads", arguments.heads, 1, kMostHeads, 1);
-  memory.head_dim = number_of("--head-dim", arguments.head_dim, 1, kMaxHeadDim, 64);
+  Memory layer;
+  layer.heads = number_of("--heads", arguments.heads, 1, kMostHeads, 1);
+  layer.head_dim = number_of("--head-dim", arguments.head_dim, 1, kMaxHeadDim, 64);
+  const std::vector<std::int64_t> numbers = numbers_of("--memory", arguments.memory, 1, kMostLength);
   const Runtime runtime = open_runtime(arguments.where, false);
-  memory = measure(runtime, memory);
-  print(arguments.json ? json_report(runtime, memory, invocation) : text_report(runtime, memory));
+  std::vector<Memory> lengths;
+  for (const std::int64_t length : numbers) {
+    layer.length = length;
+    lengths.push_back(measure(runtime, layer));
+  }
+  print(arguments.json        ? json_report(runtime, lengths, invocation)
+        : lengths.size() == 1 ? text_report(runtime, lengths.front())
+                              : table_report(runtime, lengths));
   return 0;
 }
 

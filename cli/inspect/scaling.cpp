@@ -18,7 +18,6 @@ namespace vkattn::cli {
 namespace {
 
 constexpr std::int64_t kHeads = 8, kRows = 64, kKeys = 64;
-constexpr std::size_t kMostDims = 16;
 
 /// One side of the comparison.
 struct Side {
@@ -36,26 +35,6 @@ struct Sweep {
   std::vector<Point> points;
   std::optional<WeightCheck> check;
 };
-
-/// Ascending.
-std::vector<std::int64_t> read_dims(const std::string& text) {
-  std::vector<std::int64_t> dims;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
-    end = text.find(',', begin);
-    const std::string word = text.substr(begin, end == std::string::npos ? end : end - begin);
-    if (word.empty()) fail_usage("--sweep-dim needs a number before and after each comma");
-    dims.push_back(number_of("--sweep-dim", word, 1, kMaxHeadDim, 0));
-  }
-  std::ranges::sort(dims);
-  if (const auto twice = std::ranges::adjacent_find(dims); twice != dims.end())
-    fail_usage("--sweep-dim names " + std::to_string(*twice) + " twice");
-  if (dims.size() > kMostDims) {
-    fail_usage("--sweep-dim takes up to " + std::to_string(kMostDims) + " dimensions, and these are " +
-               std::to_string(dims.size()));
-  }
-  return dims;
-}
 
 std::vector<float> normal_array(std::uint64_t stream, std::int64_t count) {
   harness::NormalNumbers normal(stream);
@@ -219,7 +198,7 @@ bench::ChartPage charts(const Sweep& sweep, const std::string& device) {
 }  // namespace
 
 int inspect_scaling(const InspectArguments& arguments, const Invocation& invocation) {
-  const std::vector<std::int64_t> dims = read_dims(arguments.sweep_dim);
+  const std::vector<std::int64_t> dims = numbers_of("--sweep-dim", arguments.sweep_dim, 1, kMaxHeadDim);
   Sweep sweep;
   sweep.seed = seed_of(arguments);
   if (arguments.check) sweep.check.emplace();

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "console.hpp"
 #include "error.hpp"
@@ -17,23 +18,6 @@ namespace {
 
 std::size_t weight_count(const AttentionDesc& desc) {
   return static_cast<std::size_t>(desc.query_heads * desc.query_length * desc.kv_length);
-}
-
-/// One stage, by a plan of its own; gives the kernel's name.
-std::string compute_stage(const Runtime& runtime, const WeightProblem& problem, WeightsStage stage,
-                          std::vector<float>& weights) {
-  AttentionDesc desc = problem.desc;
-  desc.weights = stage;
-  const AttentionPlan plan = take(runtime.make_plan(desc));
-  std::vector<float> output(static_cast<std::size_t>(desc.query_heads * desc.query_length * desc.value_dim));
-  weights.assign(weight_count(desc), std::numeric_limits<float>::quiet_NaN());
-  HostTensors tensors;
-  tensors.query = problem.query;
-  tensors.key = tensors.value = problem.key;
-  tensors.output = output;
-  tensors.weights = weights;
-  require(runtime.compute(plan, tensors));
-  return std::string(plan.kernel_name());
 }
 
 reference::Inputs reference_inputs(const WeightProblem& problem) {
@@ -55,11 +39,29 @@ WeightRows Weights::rows() const {
   return {scores, weights, keys, visible};
 }
 
+StageValues compute_stage(const Runtime& runtime, const WeightProblem& problem, WeightsStage stage) {
+  AttentionDesc desc = problem.desc;
+  desc.weights = stage;
+  const AttentionPlan plan = take(runtime.make_plan(desc));
+  std::vector<float> output(static_cast<std::size_t>(desc.query_heads * desc.query_length * desc.value_dim));
+  StageValues result;
+  result.values.assign(weight_count(desc), std::numeric_limits<float>::quiet_NaN());
+  result.kernel = plan.kernel_name();
+  HostTensors tensors;
+  tensors.query = problem.query;
+  tensors.key = tensors.value = problem.key;
+  tensors.output = output;
+  tensors.weights = result.values;
+  require(runtime.compute(plan, tensors));
+  return result;
+}
+
 Weights compute_weights(const Runtime& runtime, const WeightProblem& problem) {
-  Weights result;
-  result.keys = problem.desc.kv_length;
-  compute_stage(runtime, problem, WeightsStage::kScores, result.scores);
-  result.kernel = compute_stage(runtime, problem, WeightsStage::kProbabilities, result.weights);
+  StageValues probabilities = compute_stage(runtime, problem, WeightsStage::kProbabilities);
+  Weights result{.scores = compute_stage(runtime, problem, WeightsStage::kScores).values,
+                 .weights = std::move(probabilities.values),
+                 .keys = problem.desc.kv_length,
+                 .kernel = std::move(probabilities.kernel)};
   const reference::Inputs inputs = reference_inputs(problem);
   for (std::int64_t query = 0; query < problem.desc.query_length; ++query) {
     result.visible.push_back(reference::seen_keys(problem.desc, inputs, {0, 0, query}));

@@ -41,6 +41,14 @@ struct Weights {
   [[nodiscard]] WeightRows rows() const;
 };
 
+/// Scores or weights at one stage, (head, query, key), and the kernel that computed them.
+struct StageValues {
+  std::vector<float> values;
+  std::string kernel;
+};
+[[nodiscard]] StageValues compute_stage(const Runtime& runtime, const WeightProblem& problem,
+                                        WeightsStage stage);
+
 [[nodiscard]] Weights compute_weights(const Runtime& runtime, const WeightProblem& problem);
 
 /// Compares the weights and adds to the outcome.

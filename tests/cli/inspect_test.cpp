@@ -193,6 +193,102 @@ TEST_F(ToolInspect, WordOptionsChangeTheWeights) {
   EXPECT_EQ(shifted["heads"][0]["scaled"]["weights"][1], (json{1.0, 0.0, 0.0, 0.0}));
 }
 
+/// Steps of a problem, and what a computation by hand gives for two of them.
+struct StepsCase {
+  std::string options;
+  std::vector<float> query, key, value;
+  std::size_t rows, dim, value_dim;
+  json scores, masked;  ///< null: this step changes nothing, and a hidden key
+};
+
+/// The matrices of a report as one list.
+std::vector<float> flat(const json& rows) {
+  std::vector<float> values;
+  for (const json& row : rows) {
+    for (const json& number : row) values.push_back(number.get<float>());
+  }
+  return values;
+}
+
+/// The worked examples of docs/attention.md: --steps and `vkattn run` have the same bits.
+TEST_F(ToolInspect, StepsAreThoseOfARun) {
+  const std::vector<float> two = {1, 0, 1, 0, 0, 1, 0, 1};
+  const std::vector<float> query = {1, 0, 2, 2, 2, 2, 2, 1, 3}, key = {0, 1, 1, 4, 4, 0, 2, 3, 1},
+                           value = {1, 2, 3, 2, 8, 0, 2, 6, 3};
+  const json scores = {{2.0, 4.0, 4.0}, {4.0, 16.0, 12.0}, {4.0, 12.0, 10.0}};
+  const json causal = {{2.0, nullptr, nullptr}, {4.0, 16.0, nullptr}, {4.0, 12.0, 10.0}};
+  for (const StepsCase& each :
+       {StepsCase{"", two, two, {2, 3, 5, 7}, 2, 4, 2, {{2.0, 0.0}, {0.0, 2.0}}, nullptr},
+        StepsCase{"--scale 1", query, key, value, 3, 3, 3, scores, nullptr},
+        StepsCase{"--scale 1 --causal", query, key, value, 3, 3, 3, scores, causal}}) {
+    SCOPED_TRACE(each.options);
+    const auto shape = [&](std::size_t columns) {
+      return Shape{static_cast<std::int64_t>(each.rows), static_cast<std::int64_t>(columns)};
+    };
+    write("query", shape(each.dim), each.query);
+    write("key", shape(each.dim), each.key);
+    write("value", shape(each.value_dim), each.value);
+    EXPECT_TRUE(has(printed(attend("--output o.npy --weights w.npy --check " + each.options)), "passed"));
+    const json steps = inspected("--query query.npy --key key.npy --value value.npy --steps --check " +
+                                 each.options)["heads"][0]["steps"];
+    EXPECT_EQ(steps["scores"], each.scores);
+    EXPECT_EQ(steps.value("masked", json()), each.masked);
+    EXPECT_EQ(flat(steps["weights"]), values("w"));
+    EXPECT_EQ(flat(steps["output"]), values("o"));
+    const float scale = each.options.empty() ? 0.5F : 1.0F;
+    for (std::size_t i = 0; i < each.rows * each.rows; ++i) {
+      EXPECT_EQ(flat(steps.value("scaled", each.scores))[i], flat(each.scores)[i] * scale);
+      if (!each.masked.is_null() && i % each.rows > i / each.rows) {
+        EXPECT_EQ(flat(steps["weights"])[i], 0);
+      }
+    }
+  }
+}
+
+/// Heads of keys that serve several of queries, any order of axes, and a batch entry.
+TEST_F(ToolInspect, StepsOfSeveralHeadsHaveTheOutputOfARun) {
+  for (const std::string layout : {"bhsd", "bshd"}) {
+    const bool by_head = layout == "bhsd";
+    write_noise("query", by_head ? Shape{2, 4, 5, 8} : Shape{2, 5, 4, 8});
+    write_noise("key", by_head ? Shape{2, 2, 6, 8} : Shape{2, 6, 2, 8});
+    write_noise("value", by_head ? Shape{2, 2, 6, 3} : Shape{2, 6, 2, 3});
+    (void)printed(attend("--output o.npy --layout " + layout));
+    const std::vector<float> output = values("o");
+    const std::string options =
+        "--query query.npy --key key.npy --value value.npy --batch 1 --steps --layout " + layout;
+    const json report = inspected(options);
+    for (std::size_t head = 0; head < 4; ++head) {
+      const std::vector<float> of_head = flat(report["heads"][head]["steps"]["output"]);
+      ASSERT_EQ(of_head.size(), 15U);
+      for (std::size_t i = 0; i < 15; ++i) {
+        const std::size_t row = by_head ? head * 5 + i / 3 : i / 3 * 4 + head;
+        EXPECT_EQ(of_head[i], output[60 + row * 3 + i % 3]) << layout << " " << head << " " << i;
+      }
+    }
+    EXPECT_TRUE(has(printed("inspect " + options), "head 3, output: weights times values"));
+  }
+}
+
+TEST_F(ToolInspect, PrintedWeightsHaveTheLabelsOfTheirRowsAndColumns) {
+  write("rows", {2, 4}, std::vector<float>{1, 0, 1, 0, 0, 1, 0, 1});
+  const std::string text = printed("inspect --query rows.npy --key rows.npy --labels 'cat sat' --print");
+  EXPECT_TRUE(has(text,
+                  "weights: softmax of each row\n"
+                  "          cat     sat\n"
+                  "  cat  0.7311  0.2689\n"
+                  "  sat  0.2689  0.7311\n"))
+      << text;
+  EXPECT_FALSE(has(text, "entropy"));
+  const std::string causal =
+      printed("inspect --query rows.npy --key rows.npy --labels 'cat sat' --causal --steps");
+  EXPECT_TRUE(has(causal,
+                  "masked: what softmax takes; - is a hidden key\n"
+                  "          cat     sat\n"
+                  "  cat  1.0000       -\n"
+                  "  sat       0  1.0000\n"))
+      << causal;
+}
+
 /// Of what size they are is in heat_map_test.cpp. More heads than there is room for are shown in part.
 TEST_F(ToolInspect, PicturesAreOfTheTypeOfTheirFile) {
   if (!bench::check_plot_support().ok()) GTEST_SKIP() << bench::check_plot_support().error().message;
@@ -246,6 +342,11 @@ TEST_F(ToolInspect, TheMemoryOfAScoreMatrixIsSetAgainstThePlans) {
   EXPECT_EQ(memory["lse_bytes"], 4096U * 8 * 4);
   EXPECT_LT(memory["workspace_bytes"].get<std::uint64_t>(), 64U << 20U);
   EXPECT_TRUE(has(printed("inspect --memory 4096"), "64 MiB"));
+  const json list = inspected("--memory 4096,512 --heads 8 --head-dim 128")["lengths"];
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0]["score_matrix_bytes"], 8U << 20U);
+  for (const char* const name : {"length", "tensor_bytes", "score_matrix_bytes", "workspace_bytes"})
+    EXPECT_EQ(list[1][name], memory[name]) << name;
   // It is arithmetic, also where a driver that ends long loops early has no kernel for so many keys.
   const json longest = inspected("--memory 16777216 --heads 1024");
   EXPECT_EQ(longest["score_matrix_bytes"], 1ULL << 60U);
@@ -296,10 +397,18 @@ TEST_F(ToolInspectRefusals, AreOneSentenceWithTheNumbers) {
       {"--query query.npy --key flat.npy --plot query.npy", "would overwrite the file of --query"},
       {"--query large.npy --key large.npy", "more than the 4194304 weights"},
       {"--query large.npy --key large.npy --heads 2", "--heads has no meaning with --query and --key"},
+      {"--query query.npy --key flat.npy --value flat.npy", "--value is for the output that --steps shows"},
+      {"--query query.npy --key flat.npy --value one.npy --steps", "differ in length: 3 and 1"},
+      {"--query large.npy --key three.npy --steps", "differ in head dimension: 2 and 8"},
+      {"--text 'a b c d e f g h i j k l m' --print",
+       "--print prints up to 12 queries, keys and numbers of a value, and these are 13, 13 and 0"},
+      {"--text 'a b' --value flat.npy --steps", "--value has no meaning with --text"},
+      {"--memory 4096 --steps", "--steps has no meaning with --memory"},
+      {"--memory 4,8,4", "--memory names 4 twice"},
       {"--sweep-dim 4,,8", "before and after each comma"},
       {"--sweep-dim 4,8,4", "names 4 twice"},
       {"--sweep-dim 4,577", "577 is not from 1 to 576"},
-      {"--sweep-dim 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "up to 16 dimensions, and these are 17"},
+      {"--sweep-dim 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "up to 16 numbers, and these are 17"},
       {"--sweep-dim 4 --causal", "--causal has no meaning with --sweep-dim"},
       {"--sweep-dim 4 --plot x.png", "at least 2 dimensions"},
       {"--memory 0", "--memory 0 is not from 1 to 16777216"},

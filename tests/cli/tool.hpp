@@ -30,7 +30,7 @@ struct Shell {
 /// True where the tool finds a device.
 [[nodiscard]] bool has_device();
 
-/// What docs/tool.md and docs/attention.md have `vkattn inspect` read.
+/// What docs/tool.md has `vkattn inspect` read.
 inline const std::string kSentence = "The animal didn't cross the street because it was too tired";
 
 /// Where it finds none.
