@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "common/message.hpp"
 #include "console.hpp"
@@ -118,7 +119,7 @@ Layout make_layout(const HeatMap& map) {
 class Drawing {
  public:
   Drawing(const Canvas& canvas, const HeatMap& map, const Layout& layout)
-      : canvas_(canvas), map_(map), layout_(layout), top_(largest(map)) {}
+      : canvas_(canvas), map_(map), layout_(layout), top_(largest(map.panels)) {}
 
   void draw() const {
     draw_captions();
@@ -127,18 +128,23 @@ class Drawing {
   }
 
  private:
-  static double largest(const HeatMap& map) {
+  static double largest(std::span<const HeatPanel> panels) {
     double value = 0;
-    for (const HeatPanel& panel : map.panels) {
+    for (const HeatPanel& panel : panels) {
       for (const double each : panel.values) value = std::isnan(each) ? value : std::max(value, each);
     }
     return value > 0 && std::isfinite(value) ? value : 1;
   }
 
-  /// The square root spreads out small values, of which there are most where a row adds up to 1.
-  [[nodiscard]] double share_of(double value) const { return std::sqrt(value / top_); }
-  [[nodiscard]] Color color_of(double value) const {
-    return std::isnan(value) ? kNoNumber : scale_color(share_of(value));
+  [[nodiscard]] double top_of(const HeatPanel& panel) const {
+    return map_.has_scale_for_each ? largest({&panel, 1}) : top_;
+  }
+  /// Of the way from the first colour to the last.
+  [[nodiscard]] double share_of(double value, double top) const {
+    return map_.scale == HeatScale::kLinear ? value / top : std::sqrt(value / top);
+  }
+  [[nodiscard]] Color color_of(double value, double top) const {
+    return std::isnan(value) ? kNoNumber : scale_color(share_of(value, top));
   }
 
   void draw_captions() const {
@@ -168,10 +174,11 @@ class Drawing {
     canvas_.text({box.x, box.y - 9}, canvas_.fitted(panel.note, note, layout_.slot_width), note);
     std::vector<Color> colors;
     colors.reserve(panel.values.size());
-    for (const double value : panel.values) colors.push_back(color_of(value));
+    const double top = top_of(panel);
+    for (const double value : panel.values) colors.push_back(color_of(value, top));
     canvas_.cells(box, map_.columns(), colors);
     if (layout_.cell >= kCellWithGaps) draw_gaps(box);
-    if (layout_.cell >= kCellWithNumber) draw_numbers(panel, box);
+    if (layout_.cell >= kCellWithNumber) draw_numbers(panel, box, colors);
     if (index % layout_.across == 0) draw_row_labels(box);
     draw_column_labels(box);
   }
@@ -188,13 +195,12 @@ class Drawing {
     }
   }
 
-  void draw_numbers(const HeatPanel& panel, const PlotBox& box) const {
-    constexpr double kMiddle = 0.58;  // lightness between those that want white and dark text
+  void draw_numbers(const HeatPanel& panel, const PlotBox& box, const std::vector<Color>& colors) const {
     TextStyle style = {std::min(13.0, layout_.cell * 0.36), kInk, false, TextAlign::kCenter};
     for (std::size_t i = 0; i < panel.values.size(); ++i) {
       const double value = panel.values[i];
       if (std::isnan(value)) continue;
-      style.color = to_oklab(color_of(value)).lightness < kMiddle ? kWhite : kInk;
+      style.color = contrast(kWhite, colors[i]) > contrast(kInk, colors[i]) ? kWhite : kInk;
       const PlotPosition center = {box.x + layout_.cell * (static_cast<double>(i % map_.columns()) + 0.5),
                                    box.y + layout_.cell * (static_cast<double>(i / map_.columns()) + 0.5)};
       canvas_.text({center.x, center.y + style.size * 0.36}, value == 0 ? "0" : console::fixed(value, 2),
@@ -247,8 +253,8 @@ class Drawing {
     canvas_.cells(bar, 1, colors);
     canvas_.text({bar.x, bar.y - 9}, map_.scale_axis, {12, kSoftInk});
     const TextStyle text = {12, kInk};
-    for (const PlotTick& tick : square_root_ticks(top_)) {
-      const double y = bar.bottom() - bar.height * share_of(tick.value);
+    for (const PlotTick& tick : bar_ticks()) {
+      const double y = bar.bottom() - bar.height * share_of(tick.value, top_);
       canvas_.line({{bar.right(), y}, {bar.right() + 4, y}}, {kSoftInk, 0.8, false});
       canvas_.text({bar.right() + 8, y + 4}, tick.label, text);
     }
@@ -256,6 +262,12 @@ class Drawing {
     const PlotBox sample = {bar.x, bar.bottom() + 22, kScaleWidth, kScaleWidth};
     canvas_.fill(sample, kNoNumber);
     canvas_.text({sample.right() + 8, sample.bottom() - 4}, map_.no_number, text);
+  }
+
+  /// What stands beside the bar. Where each panel has a scale of its own, its largest value is in its note.
+  [[nodiscard]] std::vector<PlotTick> bar_ticks() const {
+    if (map_.has_scale_for_each) return {{0, "0"}, {top_, "largest"}};
+    return ticks_to_largest(top_, map_.scale == HeatScale::kSquareRoot);
   }
 
   const Canvas& canvas_;

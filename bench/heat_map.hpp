@@ -1,4 +1,4 @@
-// A picture of matrices: a panel of coloured cells for each, all on one scale of colours.
+// A picture of matrices: a panel of coloured cells for each.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -11,6 +11,9 @@
 
 namespace vkattn::bench {
 
+/// How values become colours, from 0 to the largest. The square root tells small values apart.
+enum class HeatScale { kLinear, kSquareRoot };
+
 struct HeatPanel {
   std::string title, note;
   std::vector<double> values;  ///< row by row; NaN: no number
@@ -22,6 +25,8 @@ struct HeatMap {
   std::string row_axis, column_axis, scale_axis;
   std::string no_number;  ///< what cells without a number are, where there are some
   std::vector<std::string> row_labels, column_labels;  ///< as many as rows and columns
+  HeatScale scale = HeatScale::kLinear;
+  bool has_scale_for_each = false;  ///< up to the largest value of the panel, not of all
   bool labels_are_numbers = false;  ///< then every second, fifth or tenth may stand for all
   std::vector<HeatPanel> panels;
 

@@ -68,6 +68,14 @@ Color scale_color(double share) {
   return to_srgb(curve_at((pieces + (length - begin) / (*next - begin)) / kPieces));
 }
 
+double contrast(const Color& one, const Color& other) {
+  const auto luminance = [](const Color& color) {
+    return 0.2126 * decoded(color.red) + 0.7152 * decoded(color.green) + 0.0722 * decoded(color.blue);
+  };
+  const auto [dark, light] = std::minmax({luminance(one), luminance(other)});
+  return (light + 0.05) / (dark + 0.05);
+}
+
 Oklab to_oklab(const Color& color) {
   const double red = decoded(color.red), green = decoded(color.green), blue = decoded(color.blue);
   const double l = std::cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue);

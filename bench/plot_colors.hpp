@@ -30,6 +30,9 @@ struct Oklab {
 };
 [[nodiscard]] Oklab to_oklab(const Color& color);
 
+/// How well text of one colour is read on the other, from 1 to 21: the contrast ratio of WCAG 2.
+[[nodiscard]] double contrast(const Color& one, const Color& other);
+
 /// Of a share from 0 to 1, from dark blue over green to yellow. Perceptually uniform: a curve in Oklab with
 /// equal steps, on which lightness rises all the way, so that readers who do not see its hues, and prints
 /// without colours, can tell them apart.

@@ -218,13 +218,21 @@ std::vector<PlotTick> RoundScale::ticks() const {
   return ticks;
 }
 
-std::vector<PlotTick> square_root_ticks(double top) {
-  const RoundScale scale(top);
+std::vector<PlotTick> ticks_to_largest(double largest, bool is_root) {
+  constexpr double kNear = 0.07;  // of the axis: labels would overlap
+  const RoundScale scale(largest);
+  const double top = largest > 0 && std::isfinite(largest) ? largest : scale.top();
+  const auto digits_of = [](double value) {
+    return std::max(0, static_cast<int>(-std::floor(std::log10(value) + 1e-9)));
+  };
   std::vector<PlotTick> ticks = scale.ticks();
-  std::erase_if(ticks, [&](const PlotTick& tick) { return tick.value > top * (1 + 1e-9); });
-  const double small = scale.step() / 5;
-  const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(small) + 1e-9)));
-  ticks.push_back({small, console::fixed(small, digits)});
+  const auto place = [&](double value) { return is_root ? std::sqrt(value / top) : value / top; };
+  std::erase_if(ticks, [&](const PlotTick& tick) { return place(tick.value) > 1 - kNear; });
+  if (is_root) {
+    const double small = scale.step() / 5;
+    ticks.push_back({small, console::fixed(small, digits_of(small))});
+  }
+  ticks.push_back({top, console::fixed(top, digits_of(scale.step()) + 1)});
   return ticks;
 }
 

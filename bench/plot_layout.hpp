@@ -68,9 +68,9 @@ class RoundScale {
   double top_ = 1, step_ = 0.2;
 };
 
-/// Of an axis on which a value lies at the square root of its share of `top`: 0, two small ones, and steps up
-/// to the top.
-[[nodiscard]] std::vector<PlotTick> square_root_ticks(double top);
+/// Of an axis from 0 to the largest value: round steps, and the largest itself, which no step is near to.
+/// With `is_root` a value lies at the square root of its share, so there is a small one too.
+[[nodiscard]] std::vector<PlotTick> ticks_to_largest(double largest, bool is_root);
 
 /// Of labels along cells: every n-th is drawn, where each needs so much room and cells are so far apart.
 /// Every second, fifth, tenth and so on of numbers.

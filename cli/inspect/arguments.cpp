@@ -40,7 +40,10 @@ void require_belonging(InspectMode mode, const InspectArguments& a) {
                             {"--layout", !a.layout.empty(), {kArrays}},
                             {"--batch", !a.batch.empty(), {kArrays}},
                             {"--layer", !a.layer.empty(), {kLayer}},
-                            {"--labels", !a.labels.empty(), {kArrays}},
+                            {"--labels", !a.labels.empty(), {kArrays, kLayer}},
+                            {"--labels-file", !a.labels_file.empty(), {kArrays, kLayer}},
+                            {"--colors", !a.colors.empty(), {kText, kArrays, kLayer}},
+                            {"--colors-per-head", a.colors_per_head, {kText, kArrays, kLayer}},
                             {"--value", !a.value.empty(), {kArrays}},
                             {"--print", a.print_weights, {kText, kArrays, kLayer}},
                             {"--steps", a.steps, {kText, kArrays, kLayer}},
@@ -90,6 +93,12 @@ InspectMode inspect_mode(const InspectArguments& a) {
   }
   require_belonging(*mode, a);
   if (!a.value.empty() && !a.steps) fail_usage("--value is for the output that --steps shows; give --steps");
+  if (!a.labels.empty() && !a.labels_file.empty()) fail_usage("give one of --labels and --labels-file");
+  if (!a.colors.empty() && a.colors != "linear" && a.colors != "sqrt")
+    fail_usage("--colors is '" + a.colors + "' but must be linear or sqrt");
+  if ((!a.colors.empty() || a.colors_per_head) && a.plot.empty())
+    fail_usage(std::string(a.colors.empty() ? "--colors-per-head" : "--colors") +
+               " is for the picture of --plot; give --plot");
   require_sense_of_align(a.words);
   FileNames files;
   files.add_input("--query", a.query);
@@ -97,6 +106,7 @@ InspectMode inspect_mode(const InspectArguments& a) {
   files.add_input("--value", a.value);
   files.add_input("--input", a.input);
   files.add_input("--weights", a.weights);
+  files.add_input("--labels-file", a.labels_file);
   add_tuning_file(files, a.where);
   files.add_output("--plot", a.plot);
   return *mode;
@@ -155,19 +165,23 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
   add_value(app, "--key", a.key, "K.npy",
             "Keys; heads may be fewer than the query's (grouped-query attention)");
   add_value(app, "--value", a.value, "V.npy", "Values, for the output that --steps shows");
+  add_value(app, "--input", a.input, "X.safetensors|.npy",
+            "The input of a layer, (length, width) or a batch of one: of the first kind of file its tensor "
+            "LAYER.input, with the metadata 'labels', a line for each row");
   add_value(
-      app, "--input", a.input, "X.safetensors|.npy",
-      "The input of a layer, (length, width): of the first kind of file its tensor LAYER.input, with the "
-      "metadata 'labels', a line for each row");
-  add_value(app, "--weights", a.weights, "W.safetensors",
-            "The layer's in_proj_weight, or q_proj_weight and k_proj_weight, and in_proj_bias, as "
-            "nn.MultiheadAttention of PyTorch has them");
+      app, "--weights", a.weights, "W.safetensors",
+      "The layer's in_proj_weight, or q_proj_weight and k_proj_weight, and in_proj_bias, as "
+      "nn.MultiheadAttention of PyTorch has them; or q_proj.weight, query.weight, to_q.weight or wq.weight "
+      "with the key's and their biases, or qkv.weight, as published models name them. Rotary positions, "
+      "which no file of weights tells, are left out");
   add_value(app, "--layer", a.layer, "NAME",
             "What comes before these names and a dot, such as blocks.0.attention");
   add_value(app, "--layout", a.layout, "ORDER",
             "Order of the axes: bhsd (batch, heads, length, dim; the default) or bshd");
   add_value(app, "--batch", a.batch, "N", "The batch entry to look at, default 0");
   add_value(app, "--labels", a.labels, "TEXT", "Words for the queries and keys, one for each");
+  add_value(app, "--labels-file", a.labels_file, "FILE",
+            "The same from a file, a label in each line, or a JSON list of texts: labels may have spaces");
   for (const std::string_view name : kWords) {
     for (const bench::Word& word : bench::words()) {
       if (word.option.name == name) a.words.push_back({&word, ""});
@@ -185,6 +199,11 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
              "Print each step: scores, scaled and masked (where they change), weights, and with --value the "
              "output");
   add_value(app, "--plot", a.plot, "FILE.png|.svg", "Also draw it: a heat map for each head, or the sweep");
+  add_value(app, "--colors", a.colors, "SCALE",
+            "Of the heat maps: linear (the default), or sqrt, which tells small weights apart");
+  add_switch(
+      app, "--colors-per-head", a.colors_per_head,
+      "Each head's largest weight has the last colour, so that a sharp head leaves others their contrast");
   add_device_option(app, a.where);
   add_switch(app, "--check", a.check,
              "Compare every weight with the float64 reference; exit 1 above the tolerance");

@@ -14,10 +14,11 @@ namespace vkattn::cli {
 /// The options as typed.
 struct InspectArguments {
   std::string text, query, key, value, input, weights, layer, sweep_dim, memory;
-  std::string heads, kv_heads, head_dim, seed, layout, batch, labels, plot;
+  std::string heads, kv_heads, head_dim, seed, layout, batch, labels, labels_file, plot;
+  std::string colors;  ///< linear, sqrt, or empty
   std::vector<WordArgument> words;
   DeviceArguments where;
-  bool print_weights = false, steps = false, check = false, json = false;
+  bool colors_per_head = false, print_weights = false, steps = false, check = false, json = false;
 };
 
 /// What it is to show.

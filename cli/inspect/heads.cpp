@@ -60,10 +60,17 @@ void compute(const Runtime& runtime, const InspectArguments& arguments, HeadsRep
   }
 }
 
+/// A label, with its place where another row has the same.
+std::string name_of(const std::vector<std::string>& labels, std::int64_t index) {
+  const std::string& label = labels[static_cast<std::size_t>(index)];
+  const bool is_one_of_many = std::ranges::count(labels, label) > 1;
+  return label + (is_one_of_many ? "[" + std::to_string(index) + "]" : "");
+}
+
 std::string link_text(const InspectInputs& inputs, const WeightStatistics& statistics) {
-  return inputs.query_labels[static_cast<std::size_t>(statistics.largest_row)] + " -> " +
-         inputs.key_labels[static_cast<std::size_t>(statistics.largest_key)] + " " +
-         console::fixed(statistics.largest, 2);
+  if (!statistics.has_choice) return "none: each query sees one key";
+  return name_of(inputs.query_labels, statistics.largest_row) + " -> " +
+         name_of(inputs.key_labels, statistics.largest_key) + " " + console::fixed(statistics.largest, 2);
 }
 
 std::string entropy_text(const WeightStatistics& statistics) {
@@ -88,8 +95,9 @@ std::string statistics_table(const HeadsReport& report) {
   return "\n" + text + "\n" +
          console::labelled("",
                            "scaled: scores times " + scale_text(report.inputs.desc) +
-                               "; unscaled: times 1. Entropy and largest weight are means over the queries; "
-                               "a query that looks at all of its n keys alike has log2(n) bits.",
+                               "; unscaled: times 1. Entropy and largest weight are means over the queries "
+                               "that see at least two keys; a query that looks at all of its n keys alike "
+                               "has log2(n) bits.",
                            0);
 }
 
@@ -152,7 +160,8 @@ std::vector<double> panel_values(const Weights& weights, std::int64_t head) {
   return values;
 }
 
-bench::HeatMap heat_map(const HeadsReport& report, const std::string& device) {
+bench::HeatMap heat_map(const HeadsReport& report, const InspectArguments& arguments,
+                        const std::string& device) {
   const InspectInputs& inputs = report.inputs;
   const AttentionDesc& desc = inputs.desc;
   bench::HeatMap map;
@@ -164,6 +173,8 @@ bench::HeatMap heat_map(const HeadsReport& report, const std::string& device) {
   map.row_axis = "query";
   map.column_axis = "key";
   map.scale_axis = "weight";
+  map.scale = arguments.colors == "sqrt" ? bench::HeatScale::kSquareRoot : bench::HeatScale::kLinear;
+  map.has_scale_for_each = arguments.colors_per_head;
   map.row_labels = inputs.query_labels;
   map.column_labels = inputs.key_labels;
   map.labels_are_numbers = inputs.labels_are_numbers;
@@ -179,7 +190,7 @@ bench::HeatMap heat_map(const HeadsReport& report, const std::string& device) {
   for (std::size_t i = 0; i < shown; ++i) {
     const WeightStatistics& numbers = report.heads[i].scaled;
     map.panels.push_back({"head " + std::to_string(i),
-                          console::fixed(numbers.entropy_bits, 2) + " bits (" +
+                          "entropy " + console::fixed(numbers.entropy_bits, 2) + " bits (" +
                               console::fixed(numbers.entropy_share * 100, 0) + " %), largest " +
                               console::fixed(numbers.largest, 2),
                           panel_values(report.scaled, static_cast<std::int64_t>(i))});
@@ -211,7 +222,8 @@ int inspect_heads(const InspectArguments& arguments, InspectMode mode, const Inv
   compute(runtime, arguments, report);
   print(arguments.json ? json_report(runtime, report, invocation) : text_report(runtime, report));
   if (plot)
-    write_plot(*plot, draw_heat_map(heat_map(report, device_caption(runtime, invocation)), plot->format));
+    write_plot(*plot,
+               draw_heat_map(heat_map(report, arguments, device_caption(runtime, invocation)), plot->format));
   if (report.check) require_passed(*report.check);
   return 0;
 }

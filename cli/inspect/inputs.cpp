@@ -8,6 +8,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "inspect/labels.hpp"
 #include "inspect/tokens.hpp"
 #include "npy.hpp"
 #include "plot_format.hpp"
@@ -139,16 +140,10 @@ InspectInputs inputs_of_arrays(const InspectArguments& arguments) {
   if (files.query.batch > 1) inputs.source += ", batch entry " + std::to_string(batch);
   inputs.query_labels = number_labels(inputs.desc.query_length);
   inputs.key_labels = number_labels(inputs.desc.kv_length);
-  inputs.labels_are_numbers = arguments.labels.empty();
-  if (inputs.labels_are_numbers) return inputs;
-  const std::vector<std::string> labels = read_tokens("--labels", arguments.labels);
-  const auto count = static_cast<std::int64_t>(labels.size());
-  if (count != inputs.desc.query_length || count != inputs.desc.kv_length) {
-    fail_usage("--labels has " + console::count(labels.size(), "token") + ", but " + files.query.text() +
-               " has " + std::to_string(inputs.desc.query_length) + " rows and " + files.key.text() + " " +
-               std::to_string(inputs.desc.kv_length));
-  }
-  inputs.query_labels = inputs.key_labels = labels;
+  const std::vector<std::string> labels = given_labels(
+      arguments, {{files.query.text(), inputs.desc.query_length}, {files.key.text(), inputs.desc.kv_length}});
+  inputs.labels_are_numbers = labels.empty();
+  if (!labels.empty()) inputs.query_labels = inputs.key_labels = labels;
   return inputs;
 }
 

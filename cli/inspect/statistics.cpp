@@ -47,7 +47,8 @@ WeightStatistics weight_statistics(const WeightRows& rows) {
   double entropies = 0, most = 0, largest_sum = 0, seeing = 0;
   for (std::size_t i = 0; i < row_count(rows); ++i) {
     const Row row = row_at(rows, i);
-    if (row.weights.empty()) continue;
+    if (row.weights.size() < 2) continue;
+    result.has_choice = true;
     double entropy = 0, largest = 0;
     for (std::size_t j = 0; j < row.weights.size(); ++j) {
       const auto p = static_cast<double>(row.weights[j]);

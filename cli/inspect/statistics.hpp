@@ -16,7 +16,8 @@ struct WeightRows {
   std::span<const reference::KeyRange> visible;  ///< of each row; over again where there are more rows
 };
 
-/// Of the rows that see a key, and of what they see.
+/// Of the rows that see at least two keys: one key has all of the weight, whatever its score is. Deviations
+/// are of all scores of keys that are seen.
 struct WeightStatistics {
   double score_deviation = 0;  ///< standard deviation of all scores
   double entropy_bits = 0;     ///< mean over rows of -sum p log2 p
@@ -24,6 +25,7 @@ struct WeightStatistics {
   double mean_largest = 0;     ///< mean over rows of the row's largest weight
   double largest = 0;          ///< of all
   std::int64_t largest_row = 0, largest_key = 0;
+  bool has_choice = false;  ///< there is such a row
 };
 
 [[nodiscard]] WeightStatistics weight_statistics(const WeightRows& rows);

@@ -57,11 +57,28 @@ TEST(PlotAxis, RoundScalesEndAboveTheLargest) {
   EXPECT_EQ(RoundScale(1).ticks().back().label, "1.0");
 }
 
-TEST(PlotAxis, SquareRootsHaveASmallTick) {
-  const std::vector<bench::PlotTick> ticks = bench::square_root_ticks(0.58);
-  std::vector<std::string> labels;
-  for (const bench::PlotTick& tick : ticks) labels.push_back(tick.label);
-  EXPECT_EQ(labels, (std::vector<std::string>{"0", "0.2", "0.4", "0.04"}));
+TEST(PlotAxis, BarsEndAtTheLargest) {
+  const auto labels_of = [](double largest, bool is_root) {
+    std::vector<std::string> labels;
+    for (const bench::PlotTick& tick : bench::ticks_to_largest(largest, is_root))
+      labels.push_back(tick.label);
+    return labels;
+  };
+  using Labels = std::vector<std::string>;
+  EXPECT_EQ(labels_of(0.58, true), (Labels{"0", "0.2", "0.4", "0.04", "0.58"}));
+  EXPECT_EQ(labels_of(0.58, false), (Labels{"0", "0.2", "0.4", "0.58"}));
+  EXPECT_EQ(labels_of(1, false), (Labels{"0", "0.2", "0.4", "0.6", "0.8", "1.00"}));
+  EXPECT_EQ(labels_of(0.41, false), (Labels{"0", "0.1", "0.2", "0.3", "0.41"})) << "0.4 is too near";
+  EXPECT_EQ(labels_of(0, false).back(), "1.00");
+}
+
+TEST(PlotColors, TextHasTheBetterOfTwoContrasts) {
+  EXPECT_NEAR(bench::contrast(bench::kWhite, {0, 0, 0}), 21, 1e-9);
+  EXPECT_NEAR(bench::contrast(bench::kWhite, bench::kWhite), 1, 1e-9);
+  for (int i = 0; i <= 64; ++i) {
+    const Color cell = bench::scale_color(i / 64.0);
+    EXPECT_GT(std::max(bench::contrast(bench::kWhite, cell), bench::contrast(bench::kInk, cell)), 3.85) << i;
+  }
 }
 
 TEST(PlotLabels, AreThinnedWhereCellsAreSmall) {

@@ -103,6 +103,50 @@ TEST_F(ToolInspectLayer, TakesWeightsOfFewerKeyHeads) {
                        inspected("--query query.npy --key key.npy"));
 }
 
+/// What published models call the same numbers.
+TEST_F(ToolInspectLayer, KnowsNamesOfPublishedModels) {
+  const std::vector<float> x = noise({kRows, kWidth}, 1), query = noise({12, kWidth}, 2),
+                           key = noise({12, kWidth}, 3), query_bias = noise({12}, 4),
+                           key_bias = noise({12}, 5);
+  write("query", {3, kRows, kHeadDim}, projected(x, query, query_bias, 0, 12));
+  write("key", {3, kRows, kHeadDim}, projected(x, key, key_bias, 0, 12));
+  const json expected = inspected("--query query.npy --key key.npy");
+  write("x", {1, kRows, kWidth}, x);
+  for (const auto& [q, k] : {std::pair("self_attn.q_proj", "self_attn.k_proj"), std::pair("q_proj", "k_proj"),
+                             std::pair("attention.self.query", "attention.self.key"),
+                             std::pair("query", "key"), std::pair("to_q", "to_k"), std::pair("wq", "wk")}) {
+    const std::string in_q = std::string("layers.0.") + q, in_k = std::string("layers.0.") + k;
+    write_tensors(folder_ / "model.safetensors", {{in_q + ".weight", {{12, kWidth}, query}},
+                                                  {in_k + ".weight", {{12, kWidth}, key}},
+                                                  {in_q + ".bias", {{12}, query_bias}},
+                                                  {in_k + ".bias", {{12}, key_bias}}});
+    SCOPED_TRACE(q);
+    expect_close_weights(
+        inspected("--input x.npy --weights model.safetensors --layer layers.0 --heads 3 --check"), expected);
+  }
+  std::vector<float> packed = query, bias = query_bias;
+  packed.insert(packed.end(), key.begin(), key.end());
+  packed.insert(packed.end(), key.begin(), key.end());
+  bias.insert(bias.end(), key_bias.begin(), key_bias.end());
+  bias.insert(bias.end(), key_bias.begin(), key_bias.end());
+  write_tensors(folder_ / "model.safetensors",
+                {{"attn.qkv.weight", {{36, kWidth}, packed}}, {"attn.qkv.bias", {{36}, bias}}});
+  expect_close_weights(inspected("--input x.npy --weights model.safetensors --heads 3"), expected);
+}
+
+TEST_F(ToolInspectLayer, RowsHaveTheLabelsOfAFile) {
+  write("x", {kRows, kWidth}, noise({kRows, kWidth}, 1));
+  write_tensors(folder_ / "model.safetensors", {{"in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}}});
+  write_file(folder_ / "lines.txt", "the\n \nthe\nend of\nit\nall\n.\n");
+  write_file(folder_ / "list.json", R"(["the", " ", "the", "end of", "it", "all", "."])");
+  const std::string layer = "--input x.npy --weights model.safetensors --heads 3 ";
+  for (const std::string labels : {"--labels-file lines.txt", "--labels-file list.json"}) {
+    EXPECT_EQ(inspected(layer + labels)["key_labels"], (json{"the", " ", "the", "end of", "it", "all", "."}))
+        << labels;
+  }
+  EXPECT_EQ(inspected(layer + "--labels 'a b c d e f g'")["query_labels"][6], "g");
+}
+
 /// W_Q, W_K and W_V of one tensor have rows of their own each. What their sizes leave open the options say.
 TEST_F(ToolInspectLayer, TakesPackedWeightsOfFewerKeyHeads) {
   struct Layer {
@@ -154,7 +198,12 @@ TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
                  {"f.k_proj_weight", {{8, kWidth}, noise({8, kWidth}, 2)}},
                  {"c.input", {{kRows, kWidth}, noise({kRows, kWidth}, 2)}}},
                 {{"labels", "a\nb"}});
+  write_tensors(folder_ / "onnx.safetensors", {{"in_proj_weight", {{kWidth, 36}, noise({kWidth, 36}, 2)}}});
+  write_tensors(folder_ / "short.safetensors", {{"q_proj.weight", {{12, kWidth}, noise({12, kWidth}, 2)}},
+                                                {"k_proj.weight", {{12, kWidth}, noise({12, kWidth}, 2)}},
+                                                {"q_proj.bias", {{11}, noise({11}, 2)}}});
   write_file(folder_ / "torn.safetensors", "12345678{");
+  write_file(folder_ / "list.json", "[\"a\", 2]");
   const std::string a = " --weights model.safetensors --layer a --heads ";
   expect_refused(
       "inspect ",
@@ -174,8 +223,21 @@ TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
         "--heads 4 --kv-heads 4: model.safetensors: f.q_proj_weight has 16 rows"},
        {"--text 'a b' --kv-heads 2", "--kv-heads has no meaning with --text"},
        {"--input x.npy --weights model.safetensors --heads 3",
-        "has neither in_proj_weight nor q_proj_weight and k_proj_weight there; it has a.in_proj_weight"},
-       {"--input wide.npy" + a + "3", "is (12, 12) and wide.npy (7, 5); the widths differ"},
+        "has neither in_proj_weight nor q_proj_weight and k_proj_weight there, nor published models' names "
+        "for "
+        "them; it has a.in_proj_weight"},
+       {"--input x.npy --weights onnx.safetensors --heads 3",
+        "in_proj_weight is (12, 36) and x.npy (7, 12); the widths differ: is the weight transposed"},
+       {"--input x.npy --weights short.safetensors --heads 3",
+        "q_proj.bias is (1, 11), and short.safetensors: q_proj.weight has 12 rows"},
+       {"--input x.npy" + a + "3 --labels 'a b'", "--labels has 2 tokens, but x.npy has 7 rows"},
+       {"--input x.npy" + a + "3 --labels-file model.safetensors", "but x.npy has 7 rows"},
+       {"--input x.npy" + a + "3 --labels-file list.json", "begins with [ but is no JSON list of texts"},
+       {"--input x.npy" + a + "3 --labels-file none.txt", "--labels-file none.txt: "},
+       {"--input x.npy" + a + "3 --labels-file list.json --labels a", "one of --labels and --labels-file"},
+       {"--input x.npy" + a + "3 --colors sqrt", "--colors is for the picture of --plot"},
+       {"--input x.npy" + a + "3 --colors red --plot p.png", "--colors is 'red' but must be linear or sqrt"},
+       {"--input wide.npy" + a + "3", "is (36, 12) and wide.npy (7, 5); the widths differ"},
        {"--input one.npy" + a + "3", "has 1 row; inspect takes from 2 to 512"},
        {"--input deep.npy" + a + "3", "(2, 7, 12); --input takes (length, width)"},
        {"--input x.npy --weights model.safetensors --layer b --heads 3",

@@ -32,7 +32,7 @@ struct PlainProblem {
 
 PlainHead plain_head(const PlainProblem& p, std::size_t head, double scale) {
   PlainHead result;
-  double sum = 0, squares = 0, count = 0, most = 0;
+  double sum = 0, squares = 0, count = 0, most = 0, rows = 0;
   for (std::size_t i = 0; i < p.queries; ++i) {
     std::vector<double> scores, weights;
     for (std::size_t j = 0; j < (p.causal ? std::min(i + 1, p.keys) : p.keys); ++j) {
@@ -49,16 +49,20 @@ PlainHead plain_head(const PlainProblem& p, std::size_t head, double scale) {
     double total = 0, entropy = 0;
     for (const double score : scores) total += std::exp(score);
     for (const double score : scores) weights.push_back(std::exp(score) / total);
-    for (const double weight : weights) entropy -= weight * std::log2(weight);
-    result.entropy += entropy / static_cast<double>(p.queries);
-    most += std::log2(static_cast<double>(weights.size()));
-    const double largest = *std::ranges::max_element(weights);
-    result.mean_largest += largest / static_cast<double>(p.queries);
-    result.largest = std::max(result.largest, largest);
     result.scores.push_back(scores);
     result.weights.push_back(weights);
+    if (weights.size() < 2) continue;  // it has no choice
+    rows += 1;
+    for (const double weight : weights) entropy -= weight * std::log2(weight);
+    result.entropy += entropy;
+    most += std::log2(static_cast<double>(weights.size()));
+    const double largest = *std::ranges::max_element(weights);
+    result.mean_largest += largest;
+    result.largest = std::max(result.largest, largest);
   }
-  result.entropy_share = result.entropy * static_cast<double>(p.queries) / most;
+  result.entropy_share = result.entropy / most;
+  result.entropy /= rows;
+  result.mean_largest /= rows;
   result.deviation = std::sqrt(squares / count - sum / count * sum / count);
   return result;
 }
@@ -160,6 +164,22 @@ TEST_F(ToolInspect, TextsAreTokensAndSayThatTheyAreUntrained) {
   EXPECT_TRUE(has(text, "carry no meaning"));
   EXPECT_TRUE(has(text, "1/sqrt(64) = 0.125"));
   for (const std::string& line : lines_of(text)) EXPECT_LE(console::display_width(line), 104U) << line;
+}
+
+/// A row that sees one key has no link, and of words that stand twice the link tells which.
+TEST_F(ToolInspect, LinksAreOfRowsWithAChoiceAndSayWhichWord) {
+  const std::string text = "inspect --text 'a rose is a rose' --heads 1 --head-dim 8 ";
+  const json head =
+      inspected("--text 'a rose is a rose' --heads 1 --head-dim 8 --causal")["heads"][0]["scaled"];
+  const json& link = head["largest_weight"];
+  EXPECT_GT(link["query"], 0);
+  EXPECT_LT(link["weight"], 1);
+  const std::vector<std::string> names = {"a[0]", "rose[1]", "is", "a[3]", "rose[4]"};
+  const std::string causal = printed(text + "--causal");
+  EXPECT_TRUE(has(causal, names.at(link["query"].get<std::size_t>()) + " -> " +
+                              names.at(link["key"].get<std::size_t>()) + " 0."))
+      << causal;
+  EXPECT_TRUE(has(printed(text + "--window 0,0"), "none: each query sees one key"));
 }
 
 TEST_F(ToolInspect, TheSeedDecidesAndAWordIsTheSameEverywhere) {
@@ -297,7 +317,9 @@ TEST_F(ToolInspect, PicturesAreOfTheTypeOfTheirFile) {
   for (const std::string problem :
        {"--text 'a rose is a rose' --heads 16 --causal", "--query query.npy --key key.npy"}) {
     for (const std::string name : {"heads.png", "heads.svg"}) {
-      EXPECT_EQ(inspected(problem + " --plot " + name)["heads"].size(), problem[2] == 't' ? 16U : 20U);
+      const std::string colors = name == "heads.png" ? "" : " --colors sqrt --colors-per-head";
+      EXPECT_EQ(inspected(problem + colors + " --plot " + name)["heads"].size(),
+                problem[2] == 't' ? 16U : 20U);
       const std::string picture = read_file(folder_ / name);
       EXPECT_TRUE(picture.starts_with(name == "heads.png" ? "\x89PNG\r\n\x1a\n" : "<?xml"));
       EXPECT_GT(picture.size(), 10000U) << name;

@@ -1,0 +1,256 @@
+// See layer_weights.hpp.
+#include "inspect/layer_weights.hpp"
+
+#include <vkattn/multi_head_attention.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "console.hpp"
+#include "error.hpp"
+#include "npy.hpp"
+#include "plot_format.hpp"
+
+namespace vkattn::cli {
+
+std::string shape_of(const Matrix& matrix) {
+  return "(" + std::to_string(matrix.rows) + ", " + std::to_string(matrix.columns) + ")";
+}
+
+std::string name_in_layer(const InspectArguments& arguments, std::string_view name) {
+  return (arguments.layer.empty() ? "" : arguments.layer + ".") + std::string(name);
+}
+
+std::optional<Matrix> find_matrix(SafetensorsFile& file, const std::string& name) {
+  const StoredTensor* const found = file.find(name);
+  if (found == nullptr) return std::nullopt;
+  Matrix matrix{.name = file.path().string() + ": " + name};
+  if (found->shape.size() == 2) {
+    matrix.rows = found->shape[0];
+    matrix.columns = found->shape[1];
+  } else if (found->shape.size() == 1) {
+    matrix.rows = 1;
+    matrix.columns = found->shape[0];
+  } else {
+    fail_usage(matrix.name + " has the shape " + npy::shape_text(found->shape) + ", which is no matrix");
+  }
+  matrix.values = take(file.read_floats(name));
+  return matrix;
+}
+
+std::string some_names(const SafetensorsFile& file) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, file.tensors().size()); ++i) {
+    text += (i == 0 ? "" : ", ") + bench::drawable(file.tensors()[i].name);
+  }
+  return text + (file.tensors().size() > kMost ? ", …" : "");
+}
+
+namespace {
+
+/// Names behind --layer of a tensor with W_Q, W_K and W_V one below the other: of PyTorch's
+/// nn.MultiheadAttention and of vision transformers.
+struct PackedNames {
+  std::string_view weight, bias;
+};
+constexpr std::array<PackedNames, 4> kPackedNames = {{{"in_proj_weight", "in_proj_bias"},
+                                                      {"self_attn.in_proj_weight", "self_attn.in_proj_bias"},
+                                                      {"qkv.weight", "qkv.bias"},
+                                                      {"attn.qkv.weight", "attn.qkv.bias"}}};
+
+/// Of a tensor each: of nn.MultiheadAttention, whose bias is one; of Llama, Mistral and Whisper (q_proj),
+/// BERT (query), diffusion models (to_q) and the first Llama (wq).
+struct SeparateNames {
+  std::string_view query, key, query_bias, key_bias;
+};
+constexpr std::array<SeparateNames, 7> kSeparateNames = {
+    {{"q_proj_weight", "k_proj_weight", "", ""},
+     {"q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias"},
+     {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.bias"},
+     {"query.weight", "key.weight", "query.bias", "key.bias"},
+     {"attention.self.query.weight", "attention.self.key.weight", "attention.self.query.bias",
+      "attention.self.key.bias"},
+     {"to_q.weight", "to_k.weight", "to_q.bias", "to_k.bias"},
+     {"wq.weight", "wk.weight", "wq.bias", "wk.bias"}}};
+
+Matrix part_of_rows(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
+  const auto begin = matrix.values.begin() + first * matrix.columns;
+  return {rows, matrix.columns, {begin, begin + rows * matrix.columns}, matrix.name};
+}
+
+struct HeadSizes {
+  std::int64_t kv_heads, head_dim, value_dim;
+};
+
+/// What the options say of a layer's heads; 0: nothing.
+struct GivenHeads {
+  explicit GivenHeads(const InspectArguments& arguments)
+      : heads(number_of("--heads", arguments.heads, 1, INT32_MAX, 0)),
+        kv_heads(number_of("--kv-heads", arguments.kv_heads, 1, INT32_MAX, 0)),
+        head_dim(number_of("--head-dim", arguments.head_dim, 1, INT32_MAX, 0)) {}
+
+  [[nodiscard]] bool allow(const HeadSizes& sizes) const {
+    return (kv_heads == 0 || sizes.kv_heads == kv_heads) && (head_dim == 0 || sizes.head_dim == head_dim);
+  }
+  [[nodiscard]] std::string to_string() const {
+    return "--heads " + std::to_string(heads) +
+           (kv_heads == 0 ? "" : " --kv-heads " + std::to_string(kv_heads)) +
+           (head_dim == 0 ? "" : " --head-dim " + std::to_string(head_dim));
+  }
+
+  std::int64_t heads, kv_heads, head_dim;
+};
+
+/// All heads that make so many rows of W_Q, W_K and W_V one below the other, and so many columns of W_O where
+/// they are known (not 0).
+std::vector<HeadSizes> heads_of_packed(std::int64_t rows, std::int64_t output_columns,
+                                       const GivenHeads& given) {
+  std::vector<HeadSizes> all;
+  for (std::int64_t kv_heads = std::min(given.heads, rows); kv_heads > 0; --kv_heads) {
+    if (given.heads % kv_heads != 0) continue;
+    const std::int64_t rows_of_dim = given.heads + kv_heads;
+    for (std::int64_t head_dim = 1; head_dim * rows_of_dim < rows; ++head_dim) {
+      const std::int64_t value_rows = rows - head_dim * rows_of_dim;
+      const HeadSizes sizes{kv_heads, head_dim, value_rows / kv_heads};
+      const bool fits = value_rows % kv_heads == 0 &&
+                        (output_columns == 0 || sizes.value_dim * given.heads == output_columns);
+      if (fits && given.allow(sizes)) all.push_back(sizes);
+    }
+  }
+  return all;
+}
+
+/// Where several heads make such rows: those of dims that a layer has by itself, or a refusal.
+HeadSizes choose_heads(const Matrix& packed, const StoredTensor* output, const GivenHeads& given) {
+  const bool has_output = output != nullptr && output->shape.size() == 2;
+  const std::vector<HeadSizes> all = heads_of_packed(packed.rows, has_output ? output->shape[1] : 0, given);
+  if (all.size() == 1) return all.front();
+  const auto usual = std::ranges::find_if(all, [&](const HeadSizes& sizes) {
+    return sizes.head_dim == sizes.value_dim && sizes.head_dim * given.heads == packed.columns;
+  });
+  if (usual != all.end()) return *usual;
+  const std::string text = packed.name + " is " + shape_of(packed) +
+                           (has_output ? " and out_proj.weight " + npy::shape_text(output->shape) : "") +
+                           ", which ";
+  if (all.empty()) fail_usage(text + "no heads make with " + given.to_string());
+  constexpr std::size_t kMost = 3;
+  std::string heads;
+  for (std::size_t i = 0; i < std::min(kMost, all.size()); ++i) {
+    heads += (i == 0 ? "" : ", or ") + console::count(static_cast<std::uint64_t>(all[i].kv_heads), "head") +
+             " of keys of dimension " + std::to_string(all[i].head_dim) + " and values of " +
+             std::to_string(all[i].value_dim);
+  }
+  fail_usage(text + "leaves open with " + given.to_string() + " whether there are " + heads +
+             (all.size() > kMost ? ", …" : "") + "; give --kv-heads or --head-dim");
+}
+
+/// Of tensors of their own.
+HeadSizes heads_of_separate(const Matrix& query, const Matrix& key, const GivenHeads& given) {
+  const std::int64_t head_dim = query.rows / given.heads;
+  const bool fits = head_dim > 0 && query.rows % given.heads == 0 && key.rows % head_dim == 0;
+  const HeadSizes sizes{fits ? key.rows / head_dim : 0, head_dim, 0};
+  if (fits && given.allow(sizes)) return sizes;
+  fail_usage(given.to_string() + ": " + query.name + " has " + std::to_string(query.rows) +
+             " rows of queries and " + std::to_string(key.rows) + " of keys, which are no such heads");
+}
+
+/// The first elements of a bias of W_Q, W_K and W_V, where there is one.
+void set_packed_bias(const std::optional<Matrix>& bias, LayerWeights& weights) {
+  if (!bias) return;
+  const std::int64_t needed = weights.query.rows + weights.key.rows;
+  if (bias->columns < needed) {
+    fail_usage(bias->name + " has " + std::to_string(bias->columns) + " elements; Q and K need " +
+               std::to_string(needed));
+  }
+  const auto begin = bias->values.begin();
+  weights.query_bias.assign(begin, begin + weights.query.rows);
+  weights.key_bias.assign(begin + weights.query.rows, begin + needed);
+}
+
+std::vector<float> own_bias(const std::optional<Matrix>& bias, const Matrix& weight) {
+  if (!bias) return {};
+  if (bias->rows == 1 && bias->columns == weight.rows) return bias->values;
+  fail_usage(bias->name + " is " + shape_of(*bias) + ", and " + weight.name + " has " +
+             std::to_string(weight.rows) + " rows");
+}
+
+/// W_Q and W_K take a row of the input each.
+void require_width(const Matrix& weight, const Matrix& x) {
+  if (weight.columns == x.columns) return;
+  const bool is_transposed = weight.rows == x.columns;
+  fail_usage(weight.name + " is " + shape_of(weight) + " and " + x.name + " " + shape_of(x) +
+             "; the widths differ" +
+             (is_transposed ? ": is the weight transposed, (inputs, outputs), as ONNX and GPT-2 have it? "
+                              "Store it as (outputs, inputs)"
+                            : ""));
+}
+
+LayerWeights packed_projections(SafetensorsFile& file, const InspectArguments& arguments,
+                                const Matrix& packed, std::string_view bias_name) {
+  const GivenHeads given(arguments);
+  const StoredTensor* output = nullptr;
+  for (const char* const name :
+       {"out_proj.weight", "self_attn.out_proj.weight", "proj.weight", "attn.proj.weight"}) {
+    if (output == nullptr) output = file.find(name_in_layer(arguments, name));
+  }
+  const HeadSizes sizes = choose_heads(packed, output, given);
+  const std::int64_t query_rows = given.heads * sizes.head_dim, key_rows = sizes.kv_heads * sizes.head_dim;
+  LayerWeights weights{.query = part_of_rows(packed, 0, query_rows),
+                       .key = part_of_rows(packed, query_rows, key_rows),
+                       .kv_heads = sizes.kv_heads,
+                       .head_dim = sizes.head_dim};
+  set_packed_bias(find_matrix(file, name_in_layer(arguments, bias_name)), weights);
+  return weights;
+}
+
+LayerWeights separate_projections(SafetensorsFile& file, const InspectArguments& arguments, Matrix query,
+                                  Matrix key, const SeparateNames& names) {
+  const HeadSizes sizes = heads_of_separate(query, key, GivenHeads(arguments));
+  LayerWeights weights{.query = std::move(query),
+                       .key = std::move(key),
+                       .kv_heads = sizes.kv_heads,
+                       .head_dim = sizes.head_dim};
+  if (names.query_bias.empty()) {
+    set_packed_bias(find_matrix(file, name_in_layer(arguments, kPackedNames.front().bias)), weights);
+    return weights;
+  }
+  weights.query_bias = own_bias(find_matrix(file, name_in_layer(arguments, names.query_bias)), weights.query);
+  weights.key_bias = own_bias(find_matrix(file, name_in_layer(arguments, names.key_bias)), weights.key);
+  return weights;
+}
+
+}  // namespace
+
+std::int64_t layer_heads(const InspectArguments& arguments) {
+  if (arguments.heads.empty()) fail_usage("--weights needs --heads, which no file of weights tells");
+  return GivenHeads(arguments).heads;
+}
+
+LayerWeights read_weights(const InspectArguments& arguments, const Matrix& x) {
+  SafetensorsFile file = take(SafetensorsFile::open(arguments.weights));
+  for (const char* const name : {"bias_k", "bias_v"}) {
+    if (file.find(name_in_layer(arguments, name)) == nullptr) continue;
+    fail_usage(file.path().string() + ": " + check_parameter_name(name).error().message);
+  }
+  const auto find = [&](std::string_view name) { return find_matrix(file, name_in_layer(arguments, name)); };
+  for (const PackedNames& names : kPackedNames) {
+    const auto packed = find(names.weight);
+    if (!packed) continue;
+    require_width(*packed, x);
+    return packed_projections(file, arguments, *packed, names.bias);
+  }
+  for (const SeparateNames& names : kSeparateNames) {
+    auto query = find(names.query), key = find(names.key);
+    if (!query || !key) continue;
+    require_width(*query, x);
+    require_width(*key, x);
+    return separate_projections(file, arguments, *std::move(query), *std::move(key), names);
+  }
+  fail_usage(file.path().string() + " has neither " + name_in_layer(arguments, "in_proj_weight") +
+             " nor q_proj_weight and k_proj_weight there, nor published models' names for them; it has " +
+             some_names(file) + "; --layer names what comes before");
+}
+
+}  // namespace vkattn::cli

@@ -1,0 +1,54 @@
+// A layer's weights in a file, under the names that models are published with.
+#pragma once
+
+#include <vkattn/safetensors.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/arguments.hpp"
+
+namespace vkattn::cli {
+
+/// Rows of numbers, without padding.
+struct Matrix {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<float> values;
+  std::string name;  ///< for messages
+
+  [[nodiscard]] std::span<const float> row(std::int64_t index) const {
+    return std::span(values).subspan(static_cast<std::size_t>(index * columns),
+                                     static_cast<std::size_t>(columns));
+  }
+};
+
+/// "(3, 8)".
+[[nodiscard]] std::string shape_of(const Matrix& matrix);
+
+/// The name of a layer's tensor in its file: it begins with --layer and a dot.
+[[nodiscard]] std::string name_in_layer(const InspectArguments& arguments, std::string_view name);
+
+[[nodiscard]] std::optional<Matrix> find_matrix(SafetensorsFile& file, const std::string& name);
+
+/// What the file has, for a message.
+[[nodiscard]] std::string some_names(const SafetensorsFile& file);
+
+/// W_Q and W_K, (outputs, inputs), their biases where the layer has some, and its heads.
+struct LayerWeights {
+  Matrix query, key;
+  std::vector<float> query_bias, key_bias;
+  std::int64_t kv_heads = 0, head_dim = 0;
+};
+
+/// Those of --weights. W_Q and W_K take rows of the input `x`.
+[[nodiscard]] LayerWeights read_weights(const InspectArguments& arguments, const Matrix& x);
+
+/// --heads, which must be given.
+[[nodiscard]] std::int64_t layer_heads(const InspectArguments& arguments);
+
+}  // namespace vkattn::cli
