@@ -112,61 +112,6 @@ std::uint64_t convert_all(bool swap, std::span<const std::byte> raw, DataType ty
 
 }  // namespace
 
-std::uint32_t element_bytes(ElementType type) {
-  switch (type) {
-    case ElementType::kBool:
-    case ElementType::kUint8:
-      return 1;
-    case ElementType::kFloat16:
-      return 2;
-    case ElementType::kFloat32:
-    case ElementType::kInt32:
-    case ElementType::kUint32:
-      return 4;
-    case ElementType::kFloat64:
-    case ElementType::kInt64:
-    case ElementType::kUint64:
-      break;
-  }
-  return 8;
-}
-
-std::string_view name(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16:
-      return "float16";
-    case ElementType::kFloat32:
-      return "float32";
-    case ElementType::kFloat64:
-      return "float64";
-    case ElementType::kInt32:
-      return "int32";
-    case ElementType::kInt64:
-      return "int64";
-    case ElementType::kUint8:
-      return "uint8";
-    case ElementType::kUint32:
-      return "uint32";
-    case ElementType::kUint64:
-      return "uint64";
-    case ElementType::kBool:
-      break;
-  }
-  return "bool";
-}
-
-bool is_float(ElementType type) {
-  return type == ElementType::kFloat16 || type == ElementType::kFloat32 || type == ElementType::kFloat64;
-}
-
-bool is_unsigned(ElementType type) {
-  return type == ElementType::kUint8 || type == ElementType::kUint32 || type == ElementType::kUint64;
-}
-
-bool is_integer(ElementType type) {
-  return type == ElementType::kInt32 || type == ElementType::kInt64 || is_unsigned(type);
-}
-
 Result<Reader> Reader::open(const fs::path& path) {
   Result<detail::InputFile> input = detail::open_input(path);
   if (!input.ok()) return file_error(path, input.error().message, input.error().code);
@@ -252,11 +197,52 @@ Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements
   return values;
 }
 
+void convert_to_bools(ElementType type, std::span<const std::byte> raw, std::vector<std::byte>& bools) {
+  const std::uint32_t size = element_bytes(type);
+  bools.resize(raw.size() / size);
+  for (std::size_t i = 0; i < bools.size(); ++i) {
+    const auto bytes = raw.subspan(i * size, size);
+    const bool is_set = std::ranges::any_of(bytes, [](std::byte byte) { return byte != std::byte{0}; });
+    bools[i] = is_set ? std::byte{1} : std::byte{0};
+  }
+}
+
+namespace {
+
+template <class Stored>
+std::uint64_t load_signed(const std::byte* from, bool swap) {
+  return static_cast<std::uint64_t>(
+      std::int64_t{static_cast<std::make_signed_t<Stored>>(load<Stored>(from, swap))});
+}
+
+/// With its sign, in two's complement.
+std::uint64_t load_integer(const std::byte* from, ElementType type, bool swap) {
+  switch (type) {
+    case ElementType::kInt8:
+      return load_signed<std::uint8_t>(from, swap);
+    case ElementType::kInt16:
+      return load_signed<std::uint16_t>(from, swap);
+    case ElementType::kInt32:
+      return load_signed<std::uint32_t>(from, swap);
+    case ElementType::kUint16:
+      return load<std::uint16_t>(from, swap);
+    case ElementType::kUint32:
+      return load<std::uint32_t>(from, swap);
+    case ElementType::kInt64:
+    case ElementType::kUint64:
+      return load<std::uint64_t>(from, swap);
+    default:
+      return load<std::uint8_t>(from, swap);
+  }
+}
+
+}  // namespace
+
 Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements) {
   const Header& header = reader.header();
   if (!is_integer(header.type)) {
-    return file_error(reader.path(), "the elements are " + std::string(name(header.type)) +
-                                         "; int32, int64, uint8, uint32 or uint64 is needed");
+    return file_error(reader.path(),
+                      "the elements are " + std::string(name(header.type)) + "; integers are needed");
   }
   const Result<std::vector<std::byte>> raw = read_small(reader, max_elements);
   if (!raw.ok()) return raw.error();
@@ -265,11 +251,7 @@ Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max
   std::vector<std::int64_t> values;
   for (std::int64_t i = 0; i < header.elements; ++i) {
     const std::byte* const from = raw->data() + static_cast<std::size_t>(i) * size;
-    std::uint64_t bits = size == 8   ? load<std::uint64_t>(from, swap)
-                         : size == 4 ? load<std::uint32_t>(from, swap)
-                                     : std::to_integer<std::uint64_t>(*from);
-    if (header.type == ElementType::kInt32)
-      bits = static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(bits)});
+    const std::uint64_t bits = load_integer(from, header.type, swap);
     if (is_unsigned(header.type) && bits >> 63U != 0) {
       return file_error(reader.path(),
                         std::to_string(bits) + " at index " + std::to_string(i) + " does not fit 63 bits");

@@ -19,7 +19,20 @@
 
 namespace vkattn::npy {
 
-enum class ElementType { kFloat16, kFloat32, kFloat64, kInt32, kInt64, kUint8, kUint32, kUint64, kBool };
+enum class ElementType {
+  kBool,
+  kFloat16,
+  kFloat32,
+  kFloat64,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64
+};
 
 [[nodiscard]] std::uint32_t element_bytes(ElementType type);
 /// NumPy's own name: float16, int32, bool and so on.
@@ -86,6 +99,9 @@ std::uint64_t convert(const Header& header, std::span<const std::byte> raw, Data
 /// All values of a file of floats of up to `max_elements`.
 [[nodiscard]] Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements,
                                                      Beyond beyond = Beyond::kInfinity);
+
+/// One byte for each element of bools or integers: 1 where it is not 0.
+void convert_to_bools(ElementType type, std::span<const std::byte> raw, std::vector<std::byte>& bools);
 
 /// All values of a file of integers of up to `max_elements`; one beyond 63 bits is an error that names it.
 [[nodiscard]] Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements);

@@ -14,6 +14,35 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kMaxRank = 32;  // NumPy's own limit before version 2
 
+enum class Kind : char { kBool = 'b', kFloat = 'f', kInteger = 'i', kUnsigned = 'u' };
+
+struct TypeRow {
+  ElementType type;
+  Kind kind;
+  std::uint32_t bytes;
+};
+constexpr std::array<TypeRow, 12> kTypes = {{{ElementType::kBool, Kind::kBool, 1},
+                                             {ElementType::kFloat16, Kind::kFloat, 2},
+                                             {ElementType::kFloat32, Kind::kFloat, 4},
+                                             {ElementType::kFloat64, Kind::kFloat, 8},
+                                             {ElementType::kInt8, Kind::kInteger, 1},
+                                             {ElementType::kInt16, Kind::kInteger, 2},
+                                             {ElementType::kInt32, Kind::kInteger, 4},
+                                             {ElementType::kInt64, Kind::kInteger, 8},
+                                             {ElementType::kUint8, Kind::kUnsigned, 1},
+                                             {ElementType::kUint16, Kind::kUnsigned, 2},
+                                             {ElementType::kUint32, Kind::kUnsigned, 4},
+                                             {ElementType::kUint64, Kind::kUnsigned, 8}}};
+
+const TypeRow& row_of(ElementType type) {
+  return kTypes.at(static_cast<std::size_t>(type));
+}
+
+/// "f4", as a header has it behind the order of bytes.
+std::string code_of(const TypeRow& row) {
+  return static_cast<char>(row.kind) + std::to_string(row.bytes);
+}
+
 Error format_error(const std::string& what) {
   return Error{ErrorCode::kIo, {}, what};
 }
@@ -126,32 +155,18 @@ Result<void> DictionaryParser::take_descr() {
   }
   const std::optional<std::string_view> descr = take_string();
   if (!descr) return expected("a type such as '<f4'");
-  struct Known {
-    std::string_view code;
-    ElementType type;
-  };
-  constexpr std::array<Known, 9> kKnown = {{{"b1", ElementType::kBool},
-                                            {"f2", ElementType::kFloat16},
-                                            {"f4", ElementType::kFloat32},
-                                            {"f8", ElementType::kFloat64},
-                                            {"i4", ElementType::kInt32},
-                                            {"i8", ElementType::kInt64},
-                                            {"u1", ElementType::kUint8},
-                                            {"u4", ElementType::kUint32},
-                                            {"u8", ElementType::kUint64}}};
   const std::string_view orders = "<>=|";
   if (!descr->empty() && orders.find((*descr)[0]) != std::string_view::npos) {
-    for (const Known& known : kKnown) {
-      if (descr->substr(1) != known.code) continue;
+    for (const TypeRow& known : kTypes) {
+      if (descr->substr(1) != code_of(known)) continue;
       header_.type = known.type;
       const bool native_is_big = std::endian::native == std::endian::big;
       header_.big_endian = (*descr)[0] == '>' || ((*descr)[0] != '<' && native_is_big);
       return {};
     }
   }
-  return format_error(
-      "the element type '" + console::printable(descr->substr(0, 32)) +
-      "' is not one of bool, float16, float32, float64, int32, int64, uint8, uint32 and uint64");
+  return format_error("the element type '" + console::printable(descr->substr(0, 32)) +
+                      "' is not one of bool, float16, float32, float64, int8 to int64 and uint8 to uint64");
 }
 
 Result<void> DictionaryParser::take_value(std::string_view key) {
@@ -235,6 +250,29 @@ Result<Header> parse_header(std::string_view start) {
   return header;
 }
 
+std::uint32_t element_bytes(ElementType type) {
+  return row_of(type).bytes;
+}
+
+std::string_view name(ElementType type) {
+  constexpr std::array<std::string_view, kTypes.size()> kNames = {"bool",  "float16", "float32", "float64",
+                                                                  "int8",  "int16",   "int32",   "int64",
+                                                                  "uint8", "uint16",  "uint32",  "uint64"};
+  return kNames.at(static_cast<std::size_t>(type));
+}
+
+bool is_float(ElementType type) {
+  return row_of(type).kind == Kind::kFloat;
+}
+
+bool is_unsigned(ElementType type) {
+  return row_of(type).kind == Kind::kUnsigned;
+}
+
+bool is_integer(ElementType type) {
+  return row_of(type).kind == Kind::kInteger || is_unsigned(type);
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::string text = "(";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
@@ -245,11 +283,7 @@ std::string make_header(ElementType type, std::span<const std::int64_t> shape) {
   constexpr std::size_t kPrefix = 10, kAlignment = 64;
   const bool one_byte = element_bytes(type) == 1;
   const std::string order = one_byte ? "|" : std::endian::native == std::endian::big ? ">" : "<";
-  const std::string kind = is_float(type)               ? "f"
-                           : is_unsigned(type)          ? "u"
-                           : type == ElementType::kBool ? "b"
-                                                        : "i";
-  const std::string code = kind + std::to_string(element_bytes(type));
+  const std::string code = code_of(row_of(type));
   std::string text =
       "{'descr': '" + order + code + "', 'fortran_order': False, 'shape': " + shape_text(shape) + ", }";
   const std::size_t end = kPrefix + text.size() + 1;

@@ -18,7 +18,7 @@ Result<std::vector<std::int64_t>> read_whole_numbers(Reader& reader, const std::
   const Header& header = reader.header();
   if (!is_integer(header.type)) {
     return refusal(reader.path(), "the elements are " + std::string(name(header.type)) + ", but " + option +
-                                      " needs int32, int64, uint8, uint32 or uint64");
+                                      " needs integers");
   }
   return read_integers(reader, header.elements);
 }

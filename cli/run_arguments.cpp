@@ -29,7 +29,7 @@ constexpr FileOption<RunFiles> kRunArrays[] = {
 
 constexpr FileOption<RunFiles> kMaskAndLengths[] = {
     {"--mask", &RunFiles::mask, "M.npy",
-     "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
+     "Added to the scores, or bools or integers: what is not 0 may be seen. Of a shape that broadcasts to "
      "(batch, heads, query length, key length); keys beyond a short one are hidden"},
     {"--kv-lengths", &RunFiles::kv_lengths, "N.npy",
      "Keys in use of each batch entry, of any integer type (batch,)"},

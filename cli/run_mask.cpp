@@ -13,21 +13,10 @@ namespace {
 
 constexpr std::size_t kKeyAxis = 3;
 
-MaskType mask_type(const npy::Reader& reader) {
-  switch (reader.header().type) {
-    case npy::ElementType::kBool:
-    case npy::ElementType::kUint8:
-      return MaskType::kBytes;
-    case npy::ElementType::kFloat16:
-      return MaskType::kFloat16;
-    case npy::ElementType::kFloat32:
-    case npy::ElementType::kFloat64:
-      return MaskType::kFloat32;
-    default:
-      break;
-  }
-  fail_usage(reader.path().string() + ": the elements are " + std::string(npy::name(reader.header().type)) +
-             "; a mask has to be bool, uint8, float16, float32 or float64");
+/// Of bools and integers each that is not 0 shows its key.
+MaskType mask_type(npy::ElementType type) {
+  if (!npy::is_float(type)) return MaskType::kBytes;
+  return type == npy::ElementType::kFloat16 ? MaskType::kFloat16 : MaskType::kFloat32;
 }
 
 /// The mask's axes under those of the scores, from the right; 1 for those it leaves out.
@@ -74,7 +63,7 @@ MaskFile open_mask(const std::string& path, Problem& problem) {
     if (memory[axis] != 1) strides[axis] = reach;
     reach = detail::saturating_multiply(reach, memory[axis]);
   }
-  desc.mask.type = mask_type(mask.reader);
+  desc.mask.type = mask_type(header.type);
   desc.mask.strides = {strides[0], strides[1], strides[2], strides[3]};
   problem.mask_dims = {memory[0] != 1, memory[1] != 1, memory[2] != 1, memory[3] != 1};
 

@@ -254,9 +254,12 @@ void upload_mask(const Transfer& transfer, MaskFile& mask) {
   for (std::int64_t run = 0; run < runs; ++run) {
     transfer.bar.update(static_cast<double>(run) / static_cast<double>(runs), "reading mask");
     read_pieces(mask.reader, mask.run, raw, [&](std::span<const std::byte> piece) {
-      if (size == 1) return writer.append(piece);
-      stored.resize(piece.size() / npy::element_bytes(header.type) * size);
-      npy::convert(header, piece, stored_type, stored, npy::Beyond::kLargest);
+      if (size == 1) {
+        npy::convert_to_bools(header.type, piece, stored);
+      } else {
+        stored.resize(piece.size() / npy::element_bytes(header.type) * size);
+        npy::convert(header, piece, stored_type, stored, npy::Beyond::kLargest);
+      }
       writer.append(stored);
     });
     for (auto left = static_cast<std::size_t>(mask.missing) * size; left > 0;) {

@@ -76,6 +76,9 @@ TEST(Npy, ReadsTypesOrdersAndShapes) {
                         Case{"=f8", "False", "()", ElementType::kFloat64, big, false, 1},
                         Case{"|i4", "False", "(0, 5)", ElementType::kInt32, big, false, 0},
                         Case{"|u1", "False", "(5,)", ElementType::kUint8, big, false, 5},
+                        Case{"|i1", "False", "(5,)", ElementType::kInt8, big, false, 5},
+                        Case{"<i2", "False", "(5,)", ElementType::kInt16, false, false, 5},
+                        Case{">u2", "False", "(5,)", ElementType::kUint16, true, false, 5},
                         Case{"<u4", "False", "(5,)", ElementType::kUint32, false, false, 5},
                         Case{">u8", "False", "(5,)", ElementType::kUint64, true, false, 5},
                         Case{">i8", "False", "(5, 7,)", ElementType::kInt64, true, false, 35},
@@ -165,9 +168,8 @@ TEST(Npy, RefusesAFileCutAtAnyByteOrTooLong) {
 }
 
 TEST(Npy, WritesHeadersThatItReads) {
-  for (const ElementType type : {ElementType::kFloat16, ElementType::kFloat32, ElementType::kFloat64,
-                                 ElementType::kInt32, ElementType::kInt64, ElementType::kUint8,
-                                 ElementType::kUint32, ElementType::kUint64, ElementType::kBool}) {
+  for (int i = 0; i <= static_cast<int>(ElementType::kUint64); ++i) {
+    const auto type = static_cast<ElementType>(i);
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{}, {7}, {2, 3}, {1, 2, 3, 4}, {0, 5}, {123456789, 1000}}) {
       const std::string text = npy::make_header(type, shape);

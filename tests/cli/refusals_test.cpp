@@ -181,13 +181,12 @@ TEST_F(ToolRefusals, FilesThatDoNotFit) {
                   {"--mask rows_too_few.npy", broadcast},
                   {"--mask heads_of_keys.npy", broadcast},
                   {"--mask five_axes.npy", "5 axes"},
-                  {"--mask integers.npy", "int32"},
                   {"--sinks nothing.npy", "no such file"},
                   {"--sinks two.npy", "shape (4,)"},
                   {"--sinks bools.npy", "bool"},
                   {"--alibi-slopes two.npy", "--alibi-slopes"},
                   {"--kv-lengths lengths.npy", "14 at index 1"},
-                  {"--kv-lengths two.npy", "float32, but --kv-lengths needs int32"},
+                  {"--kv-lengths two.npy", "float32, but --kv-lengths needs integers"},
                   {"--kv-lengths huge.npy", "length 4294967295 at index 1 is not from 0 to"},
                   {"--query-lengths huger.npy", "18446744073709551615 at index 0"},
                   {"--kv-type q8_0", "stores blocks of 32; pad the last dimension with zeros to 32"},
@@ -224,7 +223,7 @@ TEST_F(ToolRefusals, PackedSequencesThatDoNotFit) {
                                    {"--cumulative-kv-lengths none.npy", "shape (0,) does not fit"},
                                    {"--cumulative-kv-lengths square.npy", "shape (2, 2) does not fit"},
                                    {"--cumulative-kv-lengths floats.npy",
-                                    "float32, but --cumulative-kv-lengths needs int32"}});
+                                    "float32, but --cumulative-kv-lengths needs integers"}});
   const std::string packed = queries + "--cumulative-kv-lengths ends_k.npy ";
   expect_refused(attend(""),
                  {{"--cumulative-kv-lengths ends_k.npy", "give --cumulative-query-lengths with it"}});

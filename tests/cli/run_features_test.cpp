@@ -46,6 +46,35 @@ TEST_F(ToolFeatures, ABoolMaskIsTheCausalOneWhereItSaysSo) {
   expect_masked("--window 2,3");
 }
 
+/// Elements whose only bit is in their last byte count as those of bools do.
+template <class Integer>
+std::vector<Integer> causal_integers() {
+  std::vector<Integer> mask;
+  for (int n = 0; n < 9 * 13; ++n)
+    mask.push_back(n % 13 <= n / 13 + 4 ? std::numeric_limits<Integer>::min() : Integer{0});
+  return mask;
+}
+
+TEST_F(ToolFeatures, MasksAndLengthsHaveAnyIntegerType) {
+  const Values expected = output_of("--causal --align 4");
+  write_npy(file("mask"), {9, 13}, causal_integers<std::int8_t>(), ElementType::kInt8);
+  expect_near(output_of("--mask mask.npy"), expected);
+  write_npy(file("mask"), {9, 13}, causal_integers<std::int16_t>(), ElementType::kInt16);
+  expect_near(output_of("--mask mask.npy"), expected);
+  write_npy(file("mask"), {9, 13}, causal_integers<std::int32_t>(), ElementType::kInt32);
+  expect_near(output_of("--mask mask.npy"), expected);
+  write_npy(file("mask"), {9, 13}, causal_integers<std::int64_t>(), ElementType::kInt64);
+  expect_near(output_of("--mask mask.npy"), expected);
+  write_list<std::int32_t>("lengths", {10, 7});
+  const Values shorter = output_of("--kv-lengths lengths.npy");
+  write_npy(file("lengths"), {2}, std::vector<std::int8_t>{10, 7}, ElementType::kInt8);
+  EXPECT_EQ(output_of("--kv-lengths lengths.npy"), shorter);
+  write_npy(file("lengths"), {2}, std::vector<std::int16_t>{10, 7}, ElementType::kInt16);
+  EXPECT_EQ(output_of("--kv-lengths lengths.npy"), shorter);
+  write_npy(file("lengths"), {2}, std::vector<std::uint16_t>{10, 7}, ElementType::kUint16);
+  EXPECT_EQ(output_of("--kv-lengths lengths.npy"), shorter);
+}
+
 TEST_F(ToolFeatures, ShortMasksHideTheRest) {
   write_list<std::int32_t>("lengths", {10, 10});
   const std::string lengths = "--kv-lengths lengths.npy";
