@@ -4,6 +4,15 @@
 vkattn_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly vkattn_root
 
+# require_test_part PART: k/n with k from 1 to n, as the tests read it. Another one would run nothing, or not what is meant.
+require_test_part() {
+  if [[ $1 =~ ^([0-9]{1,9})/([0-9]{1,9})$ ]]; then
+    local -i index=10#${BASH_REMATCH[1]} count=10#${BASH_REMATCH[2]}
+    if ((index >= 1 && index <= count)); then return; fi
+  fi
+  fail "VKATTN_TEST_PART is '$1' but must be k/n with k from 1 to n, such as 1/24"
+}
+
 # Where to build. Relative where that is the default, so that printed commands are short.
 build_dir() {
   if [[ -n ${VKATTN_BUILD_DIR:-} ]]; then realpath -m "$VKATTN_BUILD_DIR"; else printf 'build/release\n'; fi

@@ -443,7 +443,9 @@ TEST_F(ToolInspectRefusals, AreOneSentenceWithTheNumbers) {
 }
 
 TEST_F(ToolInspect, LeavesNoFileWhereItCannotPrint) {
-  if (!bench::check_plot_support().ok() || !std::filesystem::exists("/dev/full")) GTEST_SKIP();
+  if (!bench::check_plot_support().ok() || !std::filesystem::exists("/dev/full")) {
+    GTEST_SKIP() << "needs cairo and /dev/full";
+  }
   const std::size_t files = folder_.file_count();
   const ToolResult result = run("inspect --text 'a b' --plot x.png", "", "> /dev/full");
   EXPECT_EQ(result.exit_code, 2);

@@ -36,10 +36,11 @@ constexpr std::uint64_t kStride = 10;
 constexpr std::uint64_t kStride = 1;
 #endif
 
-std::vector<ScenarioRow> all_scenarios() {
+/// All but first uses of kernels, which are a suite of their own.
+std::vector<ScenarioRow> other_scenarios() {
   std::vector<ScenarioRow> all = core_scenarios();
-  for (auto more : {training_scenarios(), runtime_scenarios(), first_use_scenarios(), files_scenarios(),
-                    score_scenarios(), c_interface_scenarios()}) {
+  for (auto more : {training_scenarios(), runtime_scenarios(), files_scenarios(), score_scenarios(),
+                    c_interface_scenarios()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -186,8 +187,9 @@ TEST_P(FailingDriver, EveryAllocation) {
   allocations_ += (n - 1) / stride - 1;  // the last one was not reached
 }
 
-INSTANTIATE_TEST_SUITE_P(, FailingDriver, testing::ValuesIn(all_scenarios()),
-                         [](const auto& one) { return one.param.name; });
+const auto kNameOfRow = [](const auto& one) { return one.param.name; };
+INSTANTIATE_TEST_SUITE_P(, FailingDriver, testing::ValuesIn(other_scenarios()), kNameOfRow);
+INSTANTIATE_TEST_SUITE_P(FirstUse, FailingDriver, testing::ValuesIn(first_use_scenarios()), kNameOfRow);
 
 }  // namespace
 }  // namespace vkattn::tests
