@@ -102,7 +102,7 @@ TEST(Npy, NamesWhatIsWrongWithAHeader) {
   const std::pair<std::string, const char*> cases[] = {
       {dictionary("<c8", "False", "(2,)"), "'<c8' is not one of"},
       {dictionary("<f16", "False", "(2,)"), "'<f16' is not one of"},
-      {dictionary("<u2", "False", "(2,)"), "'<u2' is not one of"},
+      {dictionary("<u3", "False", "(2,)"), "'<u3' is not one of"},
       {dictionary("f4", "False", "(2,)"), "'f4' is not one of"},
       {dictionary("", "False", "(2,)"), "'' is not one of"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "structured type"},
