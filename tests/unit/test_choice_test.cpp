@@ -32,8 +32,10 @@ TEST(TestPart, TextIsReadOrRefused) {
   ASSERT_TRUE(part.has_value());
   EXPECT_EQ(part->index, 3U);
   EXPECT_EQ(part->count, 8U);
-  for (const char* text : {"0/4", "5/4", "1/0", "0/0", "0/24", "25/24", "x/y", "1/24x", "1", "1/", "/4", "1/4 ", " 1/4", "1/4/2", "-1/4",
-                           "1/-4", "a/b", "1.5/4", "+1/4", "1/99999999999999999999999"}) {
+  for (const char* text : {"0/4",   "5/4",  "1/0",   "0/0",   "0/24",
+                           "25/24", "x/y",  "1/24x", "1",     "1/",
+                           "/4",    "1/4 ", " 1/4",  "1/4/2", "-1/4",
+                           "1/-4",  "a/b",  "1.5/4", "+1/4",  "1/99999999999999999999999"}) {
     EXPECT_FALSE(vkattn::tests::parse_test_part(text).has_value()) << text;
   }
 }
