@@ -106,13 +106,15 @@ void visit_rows(KeyBlock block, inout uint unit) {
 
 void store_sum(KeyBlock block, StagedSum staged) {
   const uint key = block.first_key + staged.owned;
-  if (key >= block.key_count || staged.dim >= (block.of_values ? kValueDim : kHeadDim)) return;
+  const uint dim = staged.dim;
+  const uint dims = block.of_values ? kValueDim : kHeadDim;
+  if (key >= block.key_count || dim >= dims) return;
   if (block.of_values) {
     const uint row = grad_value_row(block.tile.batch, block.tile.kv_head, key);
-    store_grad_value(row, staged.dim, staged.sum * drop_scale());
+    store_grad_value(row, dim, staged.sum * drop_scale());
   } else {
     const uint row = grad_key_row(block.tile.batch, block.tile.kv_head, key);
-    store_grad_key(row, staged.dim, staged.sum * backward.sum_scale);
+    store_grad_key(row, dim, staged.sum * backward.sum_scale);
   }
 }
 

@@ -260,15 +260,16 @@ void stage_rows(ChunkTile tile) {
 // What later chunks go on with, or what is left after the last.
 void store_sum(ChunkTile tile, StagedSum staged) {
   const uint packed = tile.first + staged.owned;
-  if (packed >= packed_row_count() || staged.dim >= kHeadDim) return;
+  const uint dim = staged.dim;  // a name of its own: glslang makes a branch of '||' before a member
+  if (packed >= packed_row_count() || dim >= kHeadDim) return;
   const uint row_index = gradient_row(tile, packed);
   const uint sum_index = backward.query_sums + stored_row(tile, packed) * kHeadDim;
   float sum = staged.sum;
-  if (tile.chunk != 0u) sum += load_grad_query_sum(row_index, sum_index, staged.dim);
+  if (tile.chunk != 0u) sum += load_grad_query_sum(row_index, sum_index, dim);
   if (tile.chunk + 1u == params.kv_splits) {
-    store_grad_query(row_index, staged.dim, sum * backward.sum_scale);
+    store_grad_query(row_index, dim, sum * backward.sum_scale);
   } else {
-    store_grad_query_sum(row_index, sum_index, staged.dim, sum);
+    store_grad_query_sum(row_index, sum_index, dim, sum);
   }
 }
 

@@ -43,9 +43,9 @@ struct KeyBlock {
   uint first_key;
 };
 
-// This thread's column of the grid, and the first of its keys in the block.
-uint column() { return gl_LocalInvocationIndex % kColumns; }
-uint block_key() { return gl_LocalInvocationIndex / kColumns * kKeys; }
+// This thread's column of the grid, and the first of its keys in the block. Functions would be computed again in each loop.
+uint column = gl_LocalInvocationIndex % kColumns;
+uint block_key = gl_LocalInvocationIndex / kColumns * kKeys;
 
 // What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 vec4 accumulator[kKeys * kChunks];
@@ -79,9 +79,9 @@ void add_rows(KeyBlock block, uint n, uint first_row, uint end_row, bool of_valu
   barrier();  // row_stage is complete
   [[dont_unroll]] for (uint quad = 0; quad < kBlockRows / 4; ++quad) {
     vec4 rows[4];
-    [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_stage[(quad * 4 + r) * kChunkStride4 + column()];
+    [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_stage[(quad * 4 + r) * kChunkStride4 + column];
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint i = ((block_key() + k) * kPairStride4 + quad) * 4u;
+      const uint i = ((block_key + k) * kPairStride4 + quad) * 4u;
       [[unroll]] for (uint r = 0; r < 4; ++r) {
         const float factor = pair_stage[i + r];
         if (!masked || factor != 0.0) accumulator[k * kChunks + n] += factor * rows[r];
@@ -118,11 +118,11 @@ void visit_rows(KeyBlock block, bool of_values) {
 
 void store_keys(KeyBlock block, bool of_values, uint key_count) {
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    const uint key = block.first_key + block_key() + k;
+    const uint key = block.first_key + block_key + k;
     if (key >= key_count) continue;
     [[unroll]] for (uint n = 0; n < kChunks; ++n) {
       [[unroll]] for (uint d = 0; d < 4; ++d) {
-        const uint dim = n * kChunkDims + column() * 4u + d;
+        const uint dim = n * kChunkDims + column * 4u + d;
         const float sum = accumulator[k * kChunks + n][d];
         if (of_values) {
           const uint row = grad_value_row(block.tile.batch, block.tile.kv_head, key);

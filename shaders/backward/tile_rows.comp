@@ -39,9 +39,9 @@ const uint kChunks = (kHeadDim + kChunkDims - 1) / kChunkDims;  // of the rows' 
 shared float row_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockRows, kColumns, kVisited)];
 shared vec4 key_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockKeys, kColumns)];  // keys or values
 
-// This thread's column of the grid, and the first of its rows in the block.
-uint column() { return gl_LocalInvocationIndex % kColumns; }
-uint block_row() { return gl_LocalInvocationIndex / kColumns * kRows; }
+// This thread's column of the grid, and the first of its rows in the block. Functions would be computed again in each loop.
+uint column = gl_LocalInvocationIndex % kColumns;
+uint block_row = gl_LocalInvocationIndex / kColumns * kRows;
 
 // What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
 vec4 accumulator[kRows * kChunks];
@@ -89,9 +89,9 @@ void multiply(ChunkTile tile, int first_key, int key_end, bool of_output) {
     barrier();  // the stages are complete
     [[dont_unroll]] for (uint quad = 0; quad < kStageQuads; ++quad) {
       vec4 keys[kKeys];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = key_stage[(column() + k * kColumns) * kStageStride4 + quad];
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = key_stage[(column + k * kColumns) * kStageStride4 + quad];
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        const vec4 row = staged_quad(block_row() + r, kStageStride4, quad);
+        const vec4 row = staged_quad(block_row + r, kStageStride4, quad);
         [[unroll]] for (uint k = 0; k < kKeys; ++k) {
           float sum = of_output ? product[r * kKeys + k] : score[r * kKeys + k];
           [[unroll]] for (uint d = 0; d < 4; ++d) sum += row[d] * keys[k][d];
@@ -110,9 +110,9 @@ void multiply(ChunkTile tile, int first_key, int key_end, bool of_output) {
 void make_pairs(ChunkTile tile, int first_key, int key_end, bool masked) {
   const uint in_chunk = uint(first_key) - tile.chunk * params.split_keys;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const bool exists = tile.first + block_row() + r < packed_row_count();
+    const bool exists = tile.first + block_row + r < packed_row_count();
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint in_block = column() + k * kColumns;
+      const uint in_block = column + k * kColumns;
       const int position = first_key + int(in_block);
       const uint key = existing_key(position, key_end);
       const bool kept = kept_probability(1.0, score_rows[r], key) != 0.0;
@@ -144,9 +144,9 @@ void add_chunk(ChunkTile tile, uint n, int first_key, int key_end, bool masked) 
   barrier();  // key_stage is complete
   [[dont_unroll]] for (uint quad = 0; quad < kBlockKeys / 4; ++quad) {
     vec4 keys[4];
-    [[unroll]] for (uint k = 0; k < 4; ++k) keys[k] = key_stage[(quad * 4 + k) * kChunkStride4 + column()];
+    [[unroll]] for (uint k = 0; k < 4; ++k) keys[k] = key_stage[(quad * 4 + k) * kChunkStride4 + column];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const vec4 gradient = staged_quad(block_row() + r, kPairStride4, quad);
+      const vec4 gradient = staged_quad(block_row + r, kPairStride4, quad);
       [[unroll]] for (uint k = 0; k < 4; ++k) {
         if (!masked || gradient[k] != 0.0) accumulator[r * kChunks + n] += gradient[k] * keys[k];
       }
@@ -160,8 +160,8 @@ void add_keys(ChunkTile tile, int first_key, int key_end, bool masked) {
   barrier();  // row_stage is still read by multiply()
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const uint key = column() + k * kColumns;
-      row_stage[(block_row() + r) * kPairStride4 * 4u + key] = score[r * kKeys + k];
+      const uint key = column + k * kColumns;
+      row_stage[(block_row + r) * kPairStride4 * 4u + key] = score[r * kKeys + k];
     }
   }
 #define VKATTN_ADD_CHUNK(N) add_chunk(tile, N, first_key, key_end, masked)
@@ -178,7 +178,7 @@ void visit(ChunkTile tile, int first_key, int key_end, bool masked) {
 
 float staged_sum(uint r) {
   float sum = 0.0;
-  for (uint c = 0; c < kColumns; ++c) sum += row_stage[(block_row() + r) * kPartStride + c];
+  for (uint c = 0; c < kColumns; ++c) sum += row_stage[(block_row + r) * kPartStride + c];
   return sum;
 }
 
@@ -188,7 +188,7 @@ void add_up_row(inout float number[kRows], uint r) { number[r] = staged_sum(r); 
 void sum_of_columns(inout float number[kRows]) {
   barrier();  // row_stage is still read
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    row_stage[(block_row() + r) * kPartStride + column()] = number[r];
+    row_stage[(block_row + r) * kPartStride + column] = number[r];
   }
   barrier();  // the parts are complete
 #define VKATTN_ADD_UP_ROW(R) add_up_row(number, R)
@@ -211,14 +211,14 @@ float part_of_delta(ChunkTile tile, uint head, uint query) {
   const uint grad_index = grad_output_row(tile.batch, head, query);
   const uint output_index = output_row(tile.batch, head, query);
   float delta = 0.0;
-  for (uint dim = column(); dim < kValueDim; dim += kColumns) {
+  for (uint dim = column; dim < kValueDim; dim += kColumns) {
     delta += grad_output_at(grad_index, dim) * forward_output_at(output_index, dim);
   }
   return delta;
 }
 
 void begin_row(ChunkTile tile, uint r, int kv_length) {
-  const uint packed = packed_of(tile, block_row() + r);
+  const uint packed = packed_of(tile, block_row + r);
   const uint head = packed_head(tile.kv_head, packed);
   const uint query = packed_query(packed);
   pair_index[r] = pair_row(tile.batch, head, query);
@@ -230,7 +230,7 @@ void begin_row(ChunkTile tile, uint r, int kv_length) {
   row_delta[r] = part_of_delta(tile, head, query);
   [[unroll]] for (uint n = 0; n < kChunks; ++n) {
     vec4 earlier = vec4(0.0);
-    if (kHasGradQuery && tile.chunk != 0u) earlier = earlier_sums(tile, packed, n * kChunkDims + column() * 4u);
+    if (kHasGradQuery && tile.chunk != 0u) earlier = earlier_sums(tile, packed, n * kChunkDims + column * 4u);
     accumulator[r * kChunks + n] = earlier;
   }
 }
@@ -259,10 +259,10 @@ void store_quad(ChunkTile tile, uint packed, uint first_dim, vec4 sums4, bool la
 
 void store_rows(ChunkTile tile, bool last) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = tile.first + block_row() + r;
+    const uint packed = tile.first + block_row + r;
     if (packed < packed_row_count()) {
       [[unroll]] for (uint n = 0; n < kChunks; ++n) {
-        store_quad(tile, packed, n * kChunkDims + column() * 4u, accumulator[r * kChunks + n], last);
+        store_quad(tile, packed, n * kChunkDims + column * 4u, accumulator[r * kChunks + n], last);
       }
     }
   }
@@ -270,9 +270,9 @@ void store_rows(ChunkTile tile, bool last) {
 
 void keep_numbers(ChunkTile tile) {
   if (kHasGradSlopes) sum_of_columns(row_slope);
-  if (column() != 0u) return;
+  if (column != 0u) return;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = tile.first + block_row() + r;
+    const uint packed = tile.first + block_row + r;
     if (packed >= packed_row_count()) continue;
     const uint row = stored_row(tile, packed);
     if (kHasGradSlopes) {

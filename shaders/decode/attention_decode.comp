@@ -83,9 +83,10 @@ ScoreRow score_rows[kOwnRows];
 float row_maximum[kOwnRows];
 float row_weight[kOwnRows];  // sum of its own probabilities, in the steps that are its turn
 
-// The first of this thread's rows in the tile, and its group among those with different keys.
-uint first_row() { return thread_index() / kColumns % kRowSets * kRows; }
-uint key_group() { return thread_index() / (kColumns * kRowSets); }
+// The first of this thread's rows in the tile, and its group among those with different keys. Functions would be computed
+// again in each loop, as of what own_scores.glsl has.
+uint first_row = thread_index() / kColumns % kRowSets * kRows;
+uint key_group = thread_index() / (kColumns * kRowSets);
 
 uint packed_row(TilePosition tile, uint row) { return min(tile.first_row + row, packed_row_count() - 1u); }
 
@@ -129,7 +130,7 @@ vec4 decode_part(uvec4 bits, uint part, uint type) {
 // The part of the queries that meets part `part` of a thread's key vector n.
 uint query_part(uint row, uint n, uint part) { return (row * kKeyVectors + n) * kKeyParts + part; }
 
-uint query_stage(uint part) { return (first_row() * (kKeyVectors * kKeyParts) + part) * kColumns + column(); }
+uint query_stage(uint part) { return (first_row * (kKeyVectors * kKeyParts) + part) * kColumns + column; }
 
 // Scaled queries, 0 beyond the head dimension. Rows beyond the last repeat it; they are not stored.
 void load_queries(TilePosition tile) {
@@ -147,7 +148,7 @@ void load_queries(TilePosition tile) {
 }
 
 // The group's key u of a step. Neighbouring groups have neighbouring keys, or the same.
-int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group()); }
+int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group); }
 
 // Reads keys and values of a step, all before any is waited for. Keys from key_end on are never read: the last one
 // stands for them, and masked steps leave it out.
@@ -156,14 +157,14 @@ void load_step(TilePosition tile, int first_key, int key_end, bool masked) {
     const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = key_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kKeyVectors; ++n) {
-      keys[u * kKeyVectors + n] = key_vector(row, n * kKeyWidth + column() * (kKeyParts * 4));
+      keys[u * kKeyVectors + n] = key_vector(row, n * kKeyWidth + column * (kKeyParts * 4));
     }
   }
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
     const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = value_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kValueVectors; ++n) {
-      values[u * kValueVectors + n] = value_vector(row, n * kValueWidth + column() * (kValueParts * 4));
+      values[u * kValueVectors + n] = value_vector(row, n * kValueWidth + column * (kValueParts * 4));
     }
   }
 }
@@ -246,7 +247,7 @@ void update_softmax(uint turn, int first_key, int kv_length, int key_end, bool m
       }
       scores[i] = probability;
     }
-    row_weight[r] = row_weight[r] * rescale[r] + (turn == column() / kOwners ? weight : 0.0);
+    row_weight[r] = row_weight[r] * rescale[r] + (turn == column / kOwners ? weight : 0.0);
   }
   tell_scores();
   scale_told_rows(rescale);
@@ -316,19 +317,19 @@ float merged_maximum(uint row) {
 // Brings the softmax of every group to the maximum of all.
 void level_groups() {
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    if (speaks_for_rows()) maximum_stage[(first_row() + own_row(r)) * kKeyGroups + key_group()] = row_maximum[r];
+    if (speaks_for_rows()) maximum_stage[(first_row + own_row(r)) * kKeyGroups + key_group] = row_maximum[r];
   }
   barrier();  // the maxima are complete; the queries were read by all
   float factors[kOwnRows];
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    factors[r] = rescale_factor(row_maximum[r], merged_maximum(first_row() + own_row(r)));
+    factors[r] = rescale_factor(row_maximum[r], merged_maximum(first_row + own_row(r)));
     row_weight[r] *= factors[r];
     if (kRowOwners == 1) scale_row(r, factors[r]);
   }
   scale_told_rows(factors);
   sum_of_rows(row_weight);
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    if (speaks_for_rows()) weight_stage[(first_row() + own_row(r)) * kKeyGroups + key_group()] = row_weight[r];
+    if (speaks_for_rows()) weight_stage[(first_row + own_row(r)) * kKeyGroups + key_group] = row_weight[r];
   }
 }
 
@@ -378,12 +379,12 @@ void main() {
   const TilePosition tile = tile_position(kTileRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
-    const uint packed = packed_row(tile, first_row() + own_row(r));
+    const uint packed = packed_row(tile, first_row + own_row(r));
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, packed_query(packed));
     // All owners of a row know its maximum; their weights are added up.
-    row_maximum[r] = key_group() == 0u ? start_score(head, tile.split) : kHiddenScore;
-    row_weight[r] = key_group() == 0u && speaks_for_rows() ? start_weight(head, tile.split) : 0.0;
+    row_maximum[r] = key_group == 0u ? start_score(head, tile.split) : kHiddenScore;
+    row_weight[r] = key_group == 0u && speaks_for_rows() ? start_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
   load_queries(tile);

@@ -3,7 +3,7 @@
 // are threads for a score; what follows from them is done once and then told to all. Else all of them are every thread's
 // own. By subgroup shuffles, which need no barrier: a subgroup holds whole runs.
 //   uint thread_index()          of the workgroup; runs of kColumns of them lie in one subgroup
-//   uint column()                of this thread in its run
+//   uint column                  of this thread in its run
 //   void sum_to_own()            adds `scores` over the run: the first kOwnScores are the thread's own then
 //   uint own_row(), own_key()    of own score i * kOwnKeys + k
 //   bool speaks_for_rows()       of one of the threads that share rows
@@ -44,19 +44,19 @@ float scores[kScores];  // not passed: GLSL hands arrays on by copying them
 uint thread_index() { return gl_SubgroupID * kSubgroupSize + gl_SubgroupInvocationID; }
 
 // Of this thread in its run; the subgroup's invocation with the run's first one.
-uint column() { return gl_SubgroupInvocationID % kColumns; }
-uint run_first() { return gl_SubgroupInvocationID - column(); }
+uint column = gl_SubgroupInvocationID % kColumns;
+uint run_first = gl_SubgroupInvocationID - column;
 
-uint own_row(uint i) { return i * kRowOwners + column() % kOwners / kKeyOwners; }
-uint own_key(uint k) { return k * kKeyOwners + column() % kKeyOwners; }
+uint own_row(uint i) { return i * kRowOwners + column % kOwners / kKeyOwners; }
+uint own_key(uint k) { return k * kKeyOwners + column % kKeyOwners; }
 
 // That of the threads which own scores of its rows it is this one that writes what they know.
-bool speaks_for_rows() { return column() < kOwners && column() % kKeyOwners == 0u; }
+bool speaks_for_rows() { return column < kOwners && column % kKeyOwners == 0u; }
 
 // Of each two neighbouring scores a thread keeps one and gives the other to the thread that keeps it.
 void exchange_halves(uint lanes) {
   if (lanes >= kOwners) return;
-  const bool keeps_odd = (column() & lanes) != 0u;
+  const bool keeps_odd = (column & lanes) != 0u;
   [[unroll]] for (uint i = 0; i < kScores / (lanes * 2); ++i) {
     const float even = scores[i * 2];
     const float odd = scores[i * 2 + 1];
@@ -94,7 +94,7 @@ void sum_of_rows(inout float sums[kOwnRows]) {
 }
 
 float told_of_row(float own[kOwnRows], uint r) {
-  return subgroupShuffle(own[r / kRowOwners], run_first() + r % kRowOwners * kKeyOwners);
+  return subgroupShuffle(own[r / kRowOwners], run_first + r % kRowOwners * kKeyOwners);
 }
 
 void tell_scores() {
@@ -102,7 +102,7 @@ void tell_scores() {
   float own[kOwnScores];
   [[unroll]] for (uint i = 0; i < kOwnScores; ++i) own[i] = scores[i];
   [[unroll]] for (uint i = 0; i < kScores; ++i) {
-    scores[i] = subgroupShuffle(own[i / kOwners], run_first() + i % kOwners);
+    scores[i] = subgroupShuffle(own[i / kOwners], run_first + i % kOwners);
   }
 }
 
