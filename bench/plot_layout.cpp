@@ -198,6 +198,15 @@ std::vector<PlotTick> LogAxis::ticks() const {
   return ticks;
 }
 
+namespace {
+
+/// Digits behind the point that tell multiples of the value apart.
+int digits_of(double value) {
+  return std::max(0, static_cast<int>(-std::floor(std::log10(value) + 1e-9)));
+}
+
+}  // namespace
+
 RoundScale::RoundScale(double largest) {
   if (!(largest > 0) || !std::isfinite(largest)) return;
   const double rough = largest / 5;
@@ -210,7 +219,7 @@ RoundScale::RoundScale(double largest) {
 }
 
 std::vector<PlotTick> RoundScale::ticks() const {
-  const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(step_) + 1e-9)));
+  const int digits = digits_of(step_);
   std::vector<PlotTick> ticks;
   for (int i = 0; i * step_ <= top_ * (1 + 1e-9); ++i) {
     ticks.push_back({i * step_, i == 0 ? "0" : console::fixed(i * step_, digits)});
@@ -222,9 +231,6 @@ std::vector<PlotTick> ticks_to_largest(double largest, bool is_root) {
   constexpr double kNear = 0.07;  // of the axis: labels would overlap
   const RoundScale scale(largest);
   const double top = largest > 0 && std::isfinite(largest) ? largest : scale.top();
-  const auto digits_of = [](double value) {
-    return std::max(0, static_cast<int>(-std::floor(std::log10(value) + 1e-9)));
-  };
   std::vector<PlotTick> ticks = scale.ticks();
   const auto place = [&](double value) { return is_root ? std::sqrt(value / top) : value / top; };
   std::erase_if(ticks, [&](const PlotTick& tick) { return place(tick.value) > 1 - kNear; });

@@ -20,19 +20,21 @@ struct TypeRow {
   ElementType type;
   Kind kind;
   std::uint32_t bytes;
+  std::string_view name;
 };
-constexpr std::array<TypeRow, 12> kTypes = {{{ElementType::kBool, Kind::kBool, 1},
-                                             {ElementType::kFloat16, Kind::kFloat, 2},
-                                             {ElementType::kFloat32, Kind::kFloat, 4},
-                                             {ElementType::kFloat64, Kind::kFloat, 8},
-                                             {ElementType::kInt8, Kind::kInteger, 1},
-                                             {ElementType::kInt16, Kind::kInteger, 2},
-                                             {ElementType::kInt32, Kind::kInteger, 4},
-                                             {ElementType::kInt64, Kind::kInteger, 8},
-                                             {ElementType::kUint8, Kind::kUnsigned, 1},
-                                             {ElementType::kUint16, Kind::kUnsigned, 2},
-                                             {ElementType::kUint32, Kind::kUnsigned, 4},
-                                             {ElementType::kUint64, Kind::kUnsigned, 8}}};
+/// In the order of the enumerators.
+constexpr std::array<TypeRow, 12> kTypes = {{{ElementType::kBool, Kind::kBool, 1, "bool"},
+                                             {ElementType::kFloat16, Kind::kFloat, 2, "float16"},
+                                             {ElementType::kFloat32, Kind::kFloat, 4, "float32"},
+                                             {ElementType::kFloat64, Kind::kFloat, 8, "float64"},
+                                             {ElementType::kInt8, Kind::kInteger, 1, "int8"},
+                                             {ElementType::kInt16, Kind::kInteger, 2, "int16"},
+                                             {ElementType::kInt32, Kind::kInteger, 4, "int32"},
+                                             {ElementType::kInt64, Kind::kInteger, 8, "int64"},
+                                             {ElementType::kUint8, Kind::kUnsigned, 1, "uint8"},
+                                             {ElementType::kUint16, Kind::kUnsigned, 2, "uint16"},
+                                             {ElementType::kUint32, Kind::kUnsigned, 4, "uint32"},
+                                             {ElementType::kUint64, Kind::kUnsigned, 8, "uint64"}}};
 
 const TypeRow& row_of(ElementType type) {
   return kTypes.at(static_cast<std::size_t>(type));
@@ -255,10 +257,7 @@ std::uint32_t element_bytes(ElementType type) {
 }
 
 std::string_view name(ElementType type) {
-  constexpr std::array<std::string_view, kTypes.size()> kNames = {"bool",  "float16", "float32", "float64",
-                                                                  "int8",  "int16",   "int32",   "int64",
-                                                                  "uint8", "uint16",  "uint32",  "uint64"};
-  return kNames.at(static_cast<std::size_t>(type));
+  return row_of(type).name;
 }
 
 bool is_float(ElementType type) {

@@ -254,6 +254,7 @@ void upload_mask(const Transfer& transfer, MaskFile& mask) {
   for (std::int64_t run = 0; run < runs; ++run) {
     transfer.bar.update(static_cast<double>(run) / static_cast<double>(runs), "reading mask");
     read_pieces(mask.reader, mask.run, raw, [&](std::span<const std::byte> piece) {
+      if (size == 1 && npy::element_bytes(header.type) == 1) return writer.append(piece);
       if (size == 1) {
         npy::convert_to_bools(header.type, piece, stored);
       } else {

@@ -50,15 +50,16 @@ std::string some_names(const SafetensorsFile& file) {
 
 namespace {
 
-/// Names behind --layer of a tensor with W_Q, W_K and W_V one below the other: of PyTorch's
+/// Names behind --layer of a tensor with W_Q, W_K and W_V one below the other, and of W_O: of PyTorch's
 /// nn.MultiheadAttention and of vision transformers.
 struct PackedNames {
-  std::string_view weight, bias;
+  std::string_view weight, bias, output;
 };
-constexpr std::array<PackedNames, 4> kPackedNames = {{{"in_proj_weight", "in_proj_bias"},
-                                                      {"self_attn.in_proj_weight", "self_attn.in_proj_bias"},
-                                                      {"qkv.weight", "qkv.bias"},
-                                                      {"attn.qkv.weight", "attn.qkv.bias"}}};
+constexpr std::array<PackedNames, 4> kPackedNames = {
+    {{"in_proj_weight", "in_proj_bias", "out_proj.weight"},
+     {"self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight"},
+     {"qkv.weight", "qkv.bias", "proj.weight"},
+     {"attn.qkv.weight", "attn.qkv.bias", "attn.proj.weight"}}};
 
 /// Of a tensor each: of nn.MultiheadAttention, whose bias is one; of Llama, Mistral and Whisper (q_proj),
 /// BERT (query), diffusion models (to_q) and the first Llama (wq).
@@ -123,7 +124,8 @@ std::vector<HeadSizes> heads_of_packed(std::int64_t rows, std::int64_t output_co
 }
 
 /// Where several heads make such rows: those of dims that a layer has by itself, or a refusal.
-HeadSizes choose_heads(const Matrix& packed, const StoredTensor* output, const GivenHeads& given) {
+HeadSizes choose_heads(const Matrix& packed, const StoredTensor* output, std::string_view output_name,
+                       const GivenHeads& given) {
   const bool has_output = output != nullptr && output->shape.size() == 2;
   const std::vector<HeadSizes> all = heads_of_packed(packed.rows, has_output ? output->shape[1] : 0, given);
   if (all.size() == 1) return all.front();
@@ -131,9 +133,10 @@ HeadSizes choose_heads(const Matrix& packed, const StoredTensor* output, const G
     return sizes.head_dim == sizes.value_dim && sizes.head_dim * given.heads == packed.columns;
   });
   if (usual != all.end()) return *usual;
-  const std::string text = packed.name + " is " + shape_of(packed) +
-                           (has_output ? " and out_proj.weight " + npy::shape_text(output->shape) : "") +
-                           ", which ";
+  const std::string text =
+      packed.name + " is " + shape_of(packed) +
+      (has_output ? " and " + std::string(output_name) + " " + npy::shape_text(output->shape) : "") +
+      ", which ";
   if (all.empty()) fail_usage(text + "no heads make with " + given.to_string());
   constexpr std::size_t kMost = 3;
   std::string heads;
@@ -188,20 +191,16 @@ void require_width(const Matrix& weight, const Matrix& x) {
 }
 
 LayerWeights packed_projections(SafetensorsFile& file, const InspectArguments& arguments,
-                                const Matrix& packed, std::string_view bias_name) {
+                                const Matrix& packed, const PackedNames& names) {
   const GivenHeads given(arguments);
-  const StoredTensor* output = nullptr;
-  for (const char* const name :
-       {"out_proj.weight", "self_attn.out_proj.weight", "proj.weight", "attn.proj.weight"}) {
-    if (output == nullptr) output = file.find(name_in_layer(arguments, name));
-  }
-  const HeadSizes sizes = choose_heads(packed, output, given);
+  const StoredTensor* const output = file.find(name_in_layer(arguments, names.output));
+  const HeadSizes sizes = choose_heads(packed, output, names.output, given);
   const std::int64_t query_rows = given.heads * sizes.head_dim, key_rows = sizes.kv_heads * sizes.head_dim;
   LayerWeights weights{.query = part_of_rows(packed, 0, query_rows),
                        .key = part_of_rows(packed, query_rows, key_rows),
                        .kv_heads = sizes.kv_heads,
                        .head_dim = sizes.head_dim};
-  set_packed_bias(find_matrix(file, name_in_layer(arguments, bias_name)), weights);
+  set_packed_bias(find_matrix(file, name_in_layer(arguments, names.bias)), weights);
   return weights;
 }
 
@@ -239,7 +238,7 @@ LayerWeights read_weights(const InspectArguments& arguments, const Matrix& x) {
     const auto packed = find(names.weight);
     if (!packed) continue;
     require_width(*packed, x);
-    return packed_projections(file, arguments, *packed, names.bias);
+    return packed_projections(file, arguments, *packed, names);
   }
   for (const SeparateNames& names : kSeparateNames) {
     auto query = find(names.query), key = find(names.key);

@@ -145,12 +145,11 @@ Step Shaders::make_step(Shader shader, std::initializer_list<vkattn::BufferRange
   };
 }
 
-template <class Desc, class Plan, class Make>
-Plans::Made<Desc, Plan>& Plans::plan_for(std::vector<Made<Desc, Plan>>& all, const Desc& desc,
-                                         const Make& make) {
+template <class Desc, class Plan>
+Plans::Made<Desc, Plan>& Plans::plan_for(std::vector<Made<Desc, Plan>>& all, const Desc& desc) {
   const auto made = std::ranges::find(all, desc, &Made<Desc, Plan>::desc);
   if (made != all.end()) return *made;
-  Plan plan = checked(make(desc));
+  Plan plan = checked(runtime_->make_plan(desc));
   vkattn::Buffer workspace = checked(runtime_->create_workspace(plan));
   all.push_back({desc, std::move(plan), std::move(workspace)});
   return all.back();
@@ -168,14 +167,12 @@ Step step_of(const Made& made, const Tensors& tensors) {
 }  // namespace
 
 Step Plans::matmul(const vkattn::MatmulDesc& desc, const vkattn::MatmulTensors& tensors) {
-  const auto make = [&](const auto& each) { return runtime_->make_plan(each); };
-  return step_of(plan_for(matmuls_, desc, make), tensors);
+  return step_of(plan_for(matmuls_, desc), tensors);
 }
 
 Plans::Made<vkattn::MultiHeadAttentionDesc, vkattn::MultiHeadAttentionPlan>& Plans::made_layer(
     const vkattn::MultiHeadAttentionDesc& desc) {
-  const auto make = [&](const auto& each) { return runtime_->make_plan(each); };
-  return plan_for(layers_, desc, make);
+  return plan_for(layers_, desc);
 }
 
 const vkattn::MultiHeadAttentionPlan& Plans::layer(const vkattn::MultiHeadAttentionDesc& desc) {
@@ -189,8 +186,7 @@ Step Plans::layer_step(const vkattn::MultiHeadAttentionDesc& desc,
 
 Step Plans::layer_backward(const vkattn::MultiHeadAttentionBackwardDesc& desc,
                            const vkattn::MultiHeadAttentionBackwardTensors& tensors) {
-  const auto make = [&](const auto& each) { return runtime_->make_plan(each); };
-  return step_of(plan_for(layer_backwards_, desc, make), tensors);
+  return step_of(plan_for(layer_backwards_, desc), tensors);
 }
 
 }  // namespace train_text

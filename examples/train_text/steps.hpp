@@ -100,8 +100,8 @@ class Plans {
     vkattn::Buffer workspace;
   };
   // The plan that was made for this descriptor, or a new one.
-  template <class Desc, class Plan, class Make>
-  Made<Desc, Plan>& plan_for(std::vector<Made<Desc, Plan>>& all, const Desc& desc, const Make& make);
+  template <class Desc, class Plan>
+  Made<Desc, Plan>& plan_for(std::vector<Made<Desc, Plan>>& all, const Desc& desc);
   [[nodiscard]] Made<vkattn::MultiHeadAttentionDesc, vkattn::MultiHeadAttentionPlan>& made_layer(
       const vkattn::MultiHeadAttentionDesc& desc);
 

@@ -115,11 +115,11 @@ class Runtime {
 
   /// For plans and for calls of the core layer. Copies must not outlive the Runtime.
   [[nodiscard]] const Device& device() const;
-  /// Desc::Plan::create of any operation's descriptor, AttentionDesc or MergeDesc, with the runtime's
-  /// pipeline cache and tuning, where the options have none, and with self-tests: the way to make plans on
-  /// this device. A kernel on matrix units runs its test at first use, and the next kernel takes its place
-  /// where it fails. Kernels of attention are timed then too, but for what `options` or a tuning file ask
-  /// for. A layer makes the plans of its steps so where its options have nothing else that makes them.
+  /// The way to make plans on this device, from the descriptor of any operation (AttentionDesc, MergeDesc and
+  /// so on): Desc::Plan::create with the runtime's pipeline cache and tuning, if the options have none. A
+  /// kernel on matrix units runs its self-test at first use; if it fails, the next kernel takes its place.
+  /// Kernels of attention are timed then too, unless `options` or a tuning file ask for one. A layer makes
+  /// the plans of its steps in this way too, unless its options say what makes them.
   template <class Desc>
   [[nodiscard]] Result<typename Desc::Plan> make_plan(const Desc& desc,
                                                       const typename Desc::Plan::Options& options = {}) const;
