@@ -15,20 +15,20 @@ string(PREPEND hex 1f8b080000000000)
 string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
 string(REPEAT "." 100 line)
 string(REGEX REPLACE "(${line})" "\\1\n    " bytes "${bytes}")
+# It includes little, as there are more than a hundred of these.
 file(WRITE ${OUTPUT} "// Generated: the shader ${NAME}, packed: src/spirv/packed_shader.hpp.
-#include <cstdint>
-#include <span>
+#include \"spirv/embedded_shader.hpp\"
 
 namespace ${NAMESPACE} {
 namespace {
 
-constexpr std::uint8_t kBytes[] = {
+constexpr unsigned char kBytes[] = {
     ${bytes}};
 
 }  // namespace
 
-extern const std::span<const std::uint8_t> shader_${NAME};
-constexpr std::span<const std::uint8_t> shader_${NAME}(kBytes);
+extern const ::vkattn::detail::EmbeddedShader shader_${NAME};
+constexpr ::vkattn::detail::EmbeddedShader shader_${NAME}{kBytes, sizeof kBytes};
 
 }  // namespace ${NAMESPACE}
 ")

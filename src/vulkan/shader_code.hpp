@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "spirv/embedded_shader.hpp"
+
 namespace vkattn::detail {
 
 /// Words, or a gzip file that the build made of them; someone else keeps either. Binaries of the build stay
@@ -45,13 +47,13 @@ class ShaderCode {
 /// A binary as shaders/binaries.cmake lists it.
 struct ShaderBinary {
   std::string_view name;
-  const std::span<const std::uint8_t>* gzip = nullptr;  ///< null where the build left it out
-  std::string_view reason;                              ///< why it did: "its compiler lacks ..."
-  std::string_view device_features;                     ///< what a device must have enabled to run it
+  const EmbeddedShader* embedded = nullptr;  ///< null where the build left it out
+  std::string_view reason;                   ///< why it did: "its compiler lacks ..."
+  std::string_view device_features;          ///< what a device must have enabled to run it
 
-  [[nodiscard]] bool is_built() const { return gzip != nullptr; }
+  [[nodiscard]] bool is_built() const { return embedded != nullptr; }
   /// Of a binary that is built.
-  [[nodiscard]] ShaderCode code() const { return ShaderCode::packed(*gzip); }
+  [[nodiscard]] ShaderCode code() const { return ShaderCode::packed({embedded->gzip, embedded->bytes}); }
 };
 
 /// The binary of that name in a set; null where the set has none.
