@@ -33,9 +33,10 @@ readonly vkattn_test_packages=(libgtest-dev vulkan-validationlayers)
 # Without these a build lacks something: pictures, score functions, a test of pkg-config, the benchmark of the host's part,
 # the Python package.
 # shellcheck disable=SC2034
+readonly vkattn_picture_packages=(libcairo2-dev pkg-config=pkg-config fonts-dejavu-core)
+# shellcheck disable=SC2034
 readonly vkattn_optional_packages=(
-  libcairo2-dev pkg-config=pkg-config fonts-dejavu-core glslang-dev make=make libbenchmark-dev
-  pybind11-dev python3-dev python3-pytest
+  "${vkattn_picture_packages[@]}" glslang-dev make=make libbenchmark-dev pybind11-dev python3-dev python3-pytest
 )
 
 # Not whatever python3 is first on the path: NumPy is installed for this one.
