@@ -19,6 +19,12 @@ double nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
+bool is_refusal(ErrorCode code) {
+  return code == ErrorCode::kUnsupported || code == ErrorCode::kLimitExceeded ||
+         code == ErrorCode::kInvalidArgument || code == ErrorCode::kNotFound ||
+         code == ErrorCode::kOutOfMemory;
+}
+
 /// The row so far, and what every step needs.
 struct Context {
   const Runtime& runtime;
@@ -27,7 +33,7 @@ struct Context {
   Row row;
 
   void report(double share, const char* step) const {
-    if (progress) progress(share, row.name + ": " + step);
+    if (progress) progress(share, std::string(step) + ": " + row.name);
   }
   Row finish(Outcome outcome, std::string message) {
     row.outcome = outcome;
@@ -37,10 +43,7 @@ struct Context {
   /// A lost device ends the whole benchmark, other errors this problem.
   Result<Row> fail(const Error& error) {
     if (error.code == ErrorCode::kDeviceLost) return error;
-    const bool refused = error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kLimitExceeded ||
-                         error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ||
-                         error.code == ErrorCode::kOutOfMemory;
-    return finish(refused ? Outcome::kRefused : Outcome::kFailed, error.message);
+    return finish(is_refusal(error.code) ? Outcome::kRefused : Outcome::kFailed, error.message);
   }
 };
 
@@ -242,6 +245,13 @@ Row refused_row(const NamedProblem& named, const Options& options, std::string m
   row.outcome = Outcome::kRefused;
   row.message = std::move(message);
   return row;
+}
+
+std::string refusal(const Runtime& runtime, const NamedProblem& named, const Options& options) {
+  Options deferred = options;
+  deferred.plan.deferred_compilation = true;
+  const Result<harness::Runnable> plan = make_plan(runtime, named.problem, deferred);
+  return plan.ok() || !is_refusal(plan.error().code) ? std::string() : plan.error().message;
 }
 
 Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, const Options& options,

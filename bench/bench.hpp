@@ -117,6 +117,10 @@ void set_shares(Row& row, const Peaks& peaks);
 /// The row of a problem that is not measured, as this message says.
 [[nodiscard]] Row refused_row(const NamedProblem& named, const Options& options, std::string message);
 
+/// Why the device or the library refuses to plan the problem; empty where it does not, or fails in another
+/// way. Compiles nothing.
+[[nodiscard]] std::string refusal(const Runtime& runtime, const NamedProblem& named, const Options& options);
+
 using Progress = std::function<void(double share, std::string_view what)>;
 
 /// Checks, then times one problem. Errors become the row's outcome; only a lost device is returned as one.

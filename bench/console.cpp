@@ -5,10 +5,13 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #if defined(_WIN32)
 #include <io.h>
+#include <windows.h>
 #else
+#include <sys/ioctl.h>
 #include <unistd.h>
 #endif
 
@@ -56,6 +59,48 @@ std::string percent(double share) {
 
 std::string count(std::uint64_t number, std::string_view noun) {
   return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
+namespace {
+
+bool is_terminal(std::FILE* stream) {
+#if defined(_WIN32)
+  return _isatty(_fileno(stream)) != 0;
+#else
+  return isatty(fileno(stream)) != 0;
+#endif
+}
+
+/// 0 where that is no terminal, or one that does not say.
+std::size_t terminal_columns(std::FILE* stream) {
+  if (!is_terminal(stream)) return 0;
+#if defined(_WIN32)
+  CONSOLE_SCREEN_BUFFER_INFO info{};
+  if (GetConsoleScreenBufferInfo(GetStdHandle(stream == stdout ? STD_OUTPUT_HANDLE : STD_ERROR_HANDLE),
+                                 &info) == 0)
+    return 0;
+  return static_cast<std::size_t>(info.srWindow.Right - info.srWindow.Left + 1);
+#else
+  winsize size{};
+  return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+#endif
+}
+
+}  // namespace
+
+std::size_t line_width() {
+  constexpr std::size_t kPlain = 80;
+  const std::size_t columns = terminal_columns(stdout);
+  return columns == 0 ? kPlain : std::clamp<std::size_t>(columns, 72, 160);
+}
+
+std::string colored(std::string_view text, Color color) {
+  const char* const none = std::getenv("NO_COLOR");
+  const char* const terminal = std::getenv("TERM");
+  const bool is_dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
+  if (!is_terminal(stdout) || (none != nullptr && *none != '\0') || is_dumb) return std::string(text);
+  const char* const code = color == Color::kRed ? "31" : color == Color::kGreen ? "32" : "33";
+  return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
 }
 
 std::size_t display_width(std::string_view text) {
@@ -142,24 +187,26 @@ std::string shell_word(std::string_view word) {
 }
 
 bool stderr_is_terminal() {
-#if defined(_WIN32)
-  return _isatty(_fileno(stderr)) != 0;
-#else
-  return isatty(STDERR_FILENO) != 0;
-#endif
+  return is_terminal(stderr);
 }
 
 void ProgressBar::update(double share, std::string_view what) {
   if (!enabled_) return;
   const auto now = std::chrono::steady_clock::now();
   if (drawn_ && what == drawn_text_ && now - last_draw_ < std::chrono::milliseconds(100)) return;
-  constexpr std::size_t kBarWidth = 24;
+  constexpr std::size_t kBarWidth = 20;
   const double bounded = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
   const auto filled = static_cast<std::size_t>(std::lround(bounded * static_cast<double>(kBarWidth)));
   const std::string bar = std::string(filled, '#') + std::string(kBarWidth - filled, '.');
-  std::string text = printable(what);
-  if (text.size() > 46) text.resize(46);
-  std::fprintf(stderr, "\r[%s] %3.0f %%  %s\x1b[K", bar.c_str(), bounded * 100, text.c_str());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - start_).count();
+  std::array<char, 64> numbers{};
+  std::snprintf(numbers.data(), numbers.size(), " %3.0f %%  %lld:%02lld  ", bounded * 100,
+                static_cast<long long>(seconds / 60), static_cast<long long>(seconds % 60));
+  std::string text = "[" + bar + "]" + numbers.data() + printable(what);
+  // A line that is broken could not be drawn over.
+  const std::size_t columns = terminal_columns(stderr);
+  text.resize(std::min(text.size(), (columns == 0 ? 80 : columns) - 1));
+  std::fprintf(stderr, "\r%s\x1b[K", text.c_str());
   std::fflush(stderr);
   drawn_ = true;
   drawn_text_ = what;

@@ -23,6 +23,12 @@ namespace vkattn::console {
 /// "1 run", "3 runs".
 [[nodiscard]] std::string count(std::uint64_t number, std::string_view noun);
 
+/// Columns of a line of standard output: the terminal's, from 72 to 160; 80 where it is none.
+[[nodiscard]] std::size_t line_width();
+/// The text in the colour, where standard output is a terminal and NO_COLOR (no-color.org) is not set.
+enum class Color { kRed, kGreen, kYellow };
+[[nodiscard]] std::string colored(std::string_view text, Color color);
+
 /// Columns that a text takes on a terminal (code points; no wide characters).
 [[nodiscard]] std::size_t display_width(std::string_view text);
 /// The text with spaces after it, up to `width` columns.
@@ -33,11 +39,11 @@ namespace vkattn::console {
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);
 /// A label column of `label_width`, then the text wrapped to `width` columns in all, under itself.
 [[nodiscard]] std::string labelled(std::string_view label, std::string_view text, std::size_t label_width,
-                                   std::size_t indent = 0, std::size_t width = 96);
+                                   std::size_t indent = 0, std::size_t width = line_width());
 /// The same for entries joined by commas; lines break between entries only.
 [[nodiscard]] std::string labelled_list(std::string_view label, const std::vector<std::string>& entries,
                                         std::size_t label_width, std::size_t indent = 0,
-                                        std::size_t width = 96);
+                                        std::size_t width = line_width());
 /// Control characters (from file names and driver strings) as '?', so that they cannot move the cursor.
 [[nodiscard]] std::string printable(std::string_view text);
 
@@ -46,7 +52,8 @@ namespace vkattn::console {
 
 [[nodiscard]] bool stderr_is_terminal();
 
-/// One line on standard error, drawn over and over; nothing where that is no terminal. Erased when done.
+/// One line on standard error, with the time since the bar was made, drawn over and over; nothing where that
+/// is no terminal. Erased when done.
 class ProgressBar {
  public:
   explicit ProgressBar(bool enabled = stderr_is_terminal()) : enabled_(enabled) {}
@@ -61,6 +68,7 @@ class ProgressBar {
 
  private:
   bool enabled_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   bool drawn_ = false;
   std::string drawn_text_;
   std::chrono::steady_clock::time_point last_draw_;

@@ -15,14 +15,12 @@ using console::pad_left;
 using console::pad_right;
 using console::significant;
 
-constexpr std::size_t kWidestName = 34;
-constexpr std::size_t kLineWidth = 98;
+constexpr std::size_t kWidestName = 40;
 constexpr std::size_t kLabelWidth = 10;
 
-double largest_compute_peak(const Peaks& peaks) {
-  double best = peaks.multiply_add.rate;
-  for (const MatrixPeak& entry : peaks.matrix) best = std::max(best, entry.peak.rate);
-  return best;
+/// A label, and behind it text that is wrapped under itself.
+std::string described(std::string_view label, std::string_view text, std::size_t width) {
+  return console::labelled(label, text, kLabelWidth, 0, width);
 }
 
 std::string flops_text(double rate) {
@@ -40,14 +38,13 @@ std::string peak_line(std::string_view label, std::string_view what, const std::
          (variant.empty() ? "" : "   " + variant) + "\n";
 }
 
-std::string matrix_lines(const Peaks& peaks) {
+std::string matrix_lines(const Peaks& peaks, std::size_t width) {
   std::string text;
   std::string missing;  // one line for kinds with one reason
   std::string reason;
   const auto flush = [&] {
     if (!missing.empty()) {
-      text +=
-          console::labelled("", "matrix " + missing + ": none (" + reason + ")", kLabelWidth, 0, kLineWidth);
+      text += described("", "matrix " + missing + ": none (" + reason + ")", width);
     }
     missing.clear();
   };
@@ -66,7 +63,7 @@ std::string matrix_lines(const Peaks& peaks) {
   return text;
 }
 
-std::string memory_lines(const Peaks& peaks) {
+std::string memory_lines(const Peaks& peaks, std::size_t width) {
   std::string text = peak_line("", "memory copy", bytes_text(peaks.copy.rate), peaks.copy.variant);
   text += peak_line("", "memory read", bytes_text(peaks.read.rate), peaks.read.variant);
   std::string cached;
@@ -76,7 +73,7 @@ std::string memory_lines(const Peaks& peaks) {
               " " + significant(std::max(point.copy_rate, point.read_rate) * 1e-9);
   }
   if (!cached.empty()) {
-    text += console::labelled("", "smaller sets, GB/s: " + cached, kLabelWidth, 0, kLineWidth);
+    text += described("", "smaller sets, GB/s: " + cached, width);
   }
   return text;
 }
@@ -102,6 +99,20 @@ std::string record_line(const std::vector<Row>& rows) {
          "\n";
 }
 
+std::size_t widest_name(const std::vector<NamedProblem>& problems) {
+  std::size_t width = 0;
+  for (const NamedProblem& problem : problems) width = std::max(width, console::display_width(problem.name));
+  return std::min(width, kWidestName);
+}
+
+/// The first word of a remark, which is the outcome, in its colour.
+std::string with_colored_outcome(std::string_view remark, Outcome outcome) {
+  const std::size_t end = std::min(remark.find(':'), remark.size());
+  const bool is_bad = outcome == Outcome::kWrong || outcome == Outcome::kFailed;
+  return console::colored(remark.substr(0, end), is_bad ? console::Color::kRed : console::Color::kYellow) +
+         std::string(remark.substr(end));
+}
+
 }  // namespace
 
 std::string count_rows(const Report& report, std::size_t rows) {
@@ -124,38 +135,27 @@ std::string_view name(Outcome outcome) {
   return "failed";
 }
 
-TextReport::TextReport(const Report& report, const std::vector<NamedProblem>& problems) : report_(report) {
-  for (const NamedProblem& problem : problems) {
-    name_width_ = std::max(name_width_, console::display_width(problem.name));
-  }
-  for (const std::string& kernel : report.kernels) kernel_width_ = std::max(kernel_width_, kernel.size());
-  name_width_ = std::clamp<std::size_t>(name_width_, 7, kWidestName);
-  flops_unit_ = largest_compute_peak(report.peaks) >= 2e12 ? 1e12 : 1e9;
-}
+TextReport::TextReport(const Report& report, const std::vector<NamedProblem>& problems, std::size_t width)
+    : report_(report), table_(report, widest_name(problems), width), width_(width) {}
 
 std::string TextReport::head() const {
   const Capabilities& device = report_.device;
   const std::string name = device.device_name + " - " + device_type_text(device.device_type);
   const std::string driver = ", " + device.driver_name + " " + device.driver_info;
-  std::string text =
-      console::labelled("device", console::printable(name + driver), kLabelWidth, 0, kLineWidth);
-  text += console::labelled("timing", report_.device_timestamps ? "device timestamps" : "the host's clock",
-                            kLabelWidth);
+  std::string text = described("device", console::printable(name + driver), width_);
+  text += described("timing", report_.device_timestamps ? "device timestamps" : "the host's clock", width_);
   if (report_.peaks.measured()) {
     text += peak_line("peaks", "multiply-add f32", flops_text(report_.peaks.multiply_add.rate),
                       report_.peaks.multiply_add.variant);
     if (report_.options.plan.arithmetic_type != DataType::kFloat32) {
-      text += console::labelled("", "float16 arithmetic may exceed multiply-add f32: no share of it is given",
-                                kLabelWidth, 0, kLineWidth);
+      text +=
+          described("", "float16 arithmetic may exceed multiply-add f32: no share of it is given", width_);
     }
-    text += matrix_lines(report_.peaks) + memory_lines(report_.peaks);
+    text += matrix_lines(report_.peaks, width_) + memory_lines(report_.peaks, width_);
   } else {
-    text += console::labelled("peaks", "not measured", kLabelWidth);
+    text += described("peaks", "not measured", width_);
   }
-  text += "\n" + pad_right("problem", name_width_) + "   median       p5      p95  " +
-          (flops_unit_ > 1e9 ? "TFLOP/s" : "GFLOP/s") + "  of peak    GB/s  of peak  ";
-  if (report_.kernels.size() < 2) return text + "kernel\n";
-  return text + pad_right("kernel", kernel_width_) + "  of " + report_.kernels.front() + "\n";
+  return text + "\n" + table_.head();
 }
 
 std::string TextReport::remark(const Row& row) const {
@@ -164,7 +164,7 @@ std::string TextReport::remark(const Row& row) const {
       if (row.above_peak()) {
         return "above 100 % of the measured peak: a bug of the measurement, please report it";
       }
-      return row.forward_ns > 0 ? significant(row.times_forward()) + " x its forward pass, " +
+      return row.forward_ns > 0 ? "takes " + significant(row.times_forward()) + " times its forward pass, " +
                                       console::duration(row.forward_ns) + " by " + row.forward_kernel
                                 : "";
     case Outcome::kSkipped:
@@ -181,44 +181,18 @@ std::string TextReport::remark(const Row& row) const {
   return "FAILED: " + row.message;
 }
 
-std::string TextReport::relative_time(const Row& row) const {
-  for (const Row& other : report_.rows) {
-    if (other.kernel_index == 0 && other.name == row.name && other.outcome == Outcome::kMeasured &&
-        other.time_ns.median > 0) {
-      return significant(row.time_ns.median / other.time_ns.median) + " x";
-    }
-  }
-  return "-";
-}
-
-std::string TextReport::figures(const Row& row) const {
-  std::string text;
-  for (const double time : {row.time_ns.median, row.time_ns.p5, row.time_ns.p95}) {
-    text += "  " + pad_left(console::duration(time), 7);
-  }
-  const auto of_work = [&](const std::string& figure) { return row.work_known ? figure : std::string("-"); };
-  text += "  " + pad_left(of_work(significant(row.flops_per_second() / flops_unit_)), 7);
-  const auto of_peak = [&](double share, bool is_known) {
-    return pad_left(report_.peaks.measured() && is_known ? of_work(console::percent(share)) : "-", 7);
-  };
-  text += "  " + of_peak(row.compute_share, row.has_compute_peak());
-  text += "  " + pad_left(of_work(significant(row.bytes_per_second() * 1e-9)), 6);
-  text += "  " + of_peak(row.memory_share, true);
-  if (report_.kernels.size() < 2) return text + "  " + row.kernel;
-  return text + "  " + pad_right(row.kernel, kernel_width_) + "  " + relative_time(row);
-}
-
 std::string TextReport::row(const Row& row) const {
-  std::vector<std::string> name_lines = console::wrap(row.name, name_width_);
-  std::string text = pad_right(name_lines.front(), name_width_);
+  std::vector<std::string> name_lines = console::wrap(row.name, table_.name_width());
+  std::string text = pad_right(name_lines.front(), table_.name_width());
   const std::string note = remark(row);
   if (row.outcome == Outcome::kMeasured) {
-    text += figures(row);
+    text += table_.figures(row);
   } else {
-    const std::vector<std::string> lines = console::wrap(note, kLineWidth - name_width_ - 2);
+    const std::vector<std::string> lines = console::wrap(note, width_ - table_.name_width() - 2);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       if (i >= name_lines.size()) name_lines.emplace_back();
-      text += (i == 0 ? "" : "\n" + pad_right(name_lines[i], name_width_)) + "  " + lines[i];
+      text += i == 0 ? "  " + with_colored_outcome(lines[i], row.outcome)
+                     : "\n" + pad_right(name_lines[i], table_.name_width()) + "  " + lines[i];
     }
     name_lines.erase(
         name_lines.begin() + 1,

@@ -3,8 +3,12 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "bench.hpp"
+#include "console.hpp"
+#include "report_table.hpp"
 
 namespace vkattn::bench {
 
@@ -14,11 +18,13 @@ namespace vkattn::bench {
 /// measured, skipped, refused, wrong or failed.
 [[nodiscard]] std::string_view name(Outcome outcome);
 
-/// Lines of text of at most about 100 columns, one row at a time, so that a long suite can be watched.
+/// Lines of text, one row at a time, so that a long suite can be watched.
 class TextReport {
  public:
   /// `report` needs its device, options and peaks; the names of `problems` set the first column's width.
-  TextReport(const Report& report, const std::vector<NamedProblem>& problems);
+  /// Lines are at most `width` long, but for commands to repeat a row.
+  TextReport(const Report& report, const std::vector<NamedProblem>& problems,
+             std::size_t width = console::line_width());
 
   [[nodiscard]] std::string head() const;
   [[nodiscard]] std::string row(const Row& row) const;
@@ -27,13 +33,9 @@ class TextReport {
 
  private:
   [[nodiscard]] std::string remark(const Row& row) const;
-  [[nodiscard]] std::string figures(const Row& row) const;
-  /// The time of the same problem with the first of several kernels is 1; "-" where that was not measured.
-  [[nodiscard]] std::string relative_time(const Row& row) const;
   const Report& report_;
-  std::size_t name_width_ = 0;
-  std::size_t kernel_width_ = 6;  // of "kernel"
-  double flops_unit_ = 1e9;
+  ReportTable table_;
+  std::size_t width_;
 };
 
 /// One JSON object; field names end in their units.

@@ -38,7 +38,7 @@ struct BenchArguments {
   std::string suite, repeat, max_seconds, output, plot;
   DeviceArguments where;
   ChoiceArguments choice;
-  bool json = false, csv = false, list = false, no_peaks = false;
+  bool json = false, csv = false, markdown = false, list = false, no_peaks = false;
   ScoreArguments score;
 };
 
@@ -78,6 +78,7 @@ int list_suites(const BenchArguments& arguments, const Invocation& invocation) {
                                {"--no-peaks", arguments.no_peaks},
                                {"--score", !arguments.score.file.empty() || !arguments.score.buffers.empty()},
                                {"--csv", arguments.csv},
+                               {"--markdown", arguments.markdown},
                                {"--output", !arguments.output.empty()},
                                {"--plot", !arguments.plot.empty()}});
   for (const auto& [name, is_given] : others) {
@@ -143,7 +144,9 @@ bench::Options read_options(const BenchArguments& arguments, const bench::Proble
     options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
     if (options.max_seconds <= 0) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
   }
-  if (arguments.json && arguments.csv) fail_usage("give either --json or --csv, not both");
+  if (int{arguments.json} + int{arguments.csv} + int{arguments.markdown} > 1) {
+    fail_usage("give one of --json, --csv and --markdown");
+  }
   if (arguments.no_peaks && !arguments.plot.empty()) {
     fail_usage("--plot draws problems under the measured peaks; leave out --no-peaks");
   }
@@ -176,45 +179,70 @@ void confirm_peaks(const Runtime& runtime, bench::Row& row, bench::Peaks& peaks,
   }
 }
 
-/// One kernel on one problem. A score function of the problem's own takes the place of --score.
-bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named, const std::string& kernel,
-                       const ChoiceArguments& choice, const bench::Report& report,
-                       const bench::Progress& progress) {
+/// What a row is measured with. A score function of the problem's own takes the place of --score.
+Result<bench::Options> row_options(const bench::NamedProblem& named, const std::string& kernel,
+                                   const ChoiceArguments& choice, const bench::Report& report) {
   bench::Options options = report.options;
   Result<PlanOptions> plan = plan_options(choice, named.problem.operation);
-  if (!plan.ok()) return bench::refused_row(named, options, plan.error().message);
+  if (!plan.ok()) return plan.error();
   options.plan = *std::move(plan);
   options.plan.kernel = kernel;
   if (named.problem.score != ScoreKind::kNone) {
     if (!can_compile_scores()) {
-      return bench::refused_row(
-          named, options, "this build compiles no score functions (CMake: VKATTN_BUILD_SCORE_FUNCTIONS)");
+      return Error{.code = ErrorCode::kUnsupported,
+                   .message = "this build compiles no score functions (CMake: VKATTN_BUILD_SCORE_FUNCTIONS)"};
     }
     options.score_function = compile_score(named.problem);
   }
-  return take(bench::measure_problem(runtime, named, options, report.peaks, progress));
+  return options;
 }
 
-/// Measures peaks, where they are wanted, and every problem; rows of text go to standard output as they come,
-/// where that is asked for.
+/// A row to come: with what it is measured, or why it is refused.
+struct Task {
+  const bench::NamedProblem* named = nullptr;
+  std::size_t kernel_index = 0;
+  bench::Options options;
+  std::string refusal;
+};
+
+/// The rows to come, in their order. What a device refuses is known before anything is compiled or measured.
+std::vector<Task> tasks_of(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems,
+                           const ChoiceArguments& choice, const bench::Report& report) {
+  std::vector<Task> tasks;
+  for (const bench::NamedProblem& named : problems) {
+    for (std::size_t i = 0; i < report.kernels.size(); ++i) {
+      Task& task = tasks.emplace_back(Task{&named, i, report.options, {}});
+      const Result<bench::Options> options = row_options(named, report.kernels[i], choice, report);
+      if (options.ok()) task.options = *options;
+      task.refusal = options.ok() ? bench::refusal(runtime, named, *options) : options.error().message;
+    }
+  }
+  return tasks;
+}
+
+/// Measures peaks, where they are wanted and a problem is not refused, and every problem; rows of text go to
+/// standard output as they come, where that is asked for.
 void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems,
              const BenchArguments& arguments, bool as_they_come, bench::Report& report) {
   console::ProgressBar bar;
-  if (!arguments.no_peaks) report.peaks = measure_peaks(runtime, bar);
+  const std::vector<Task> tasks = tasks_of(runtime, problems, arguments.choice, report);
+  const auto runs = [](const Task& task) { return task.refusal.empty(); };
+  if (!arguments.no_peaks && std::any_of(tasks.begin(), tasks.end(), runs)) {
+    report.peaks = measure_peaks(runtime, bar);
+  }
   const bench::TextReport text(report, problems);
   if (as_they_come) {
     bar.clear();
     print(text.head());
   }
-  const std::size_t kernels = report.kernels.size();
-  const std::size_t rows = problems.size() * kernels;
-  for (std::size_t i = 0; i < rows; ++i) {
+  for (const Task& task : tasks) {
     const auto progress = [&](double share, std::string_view what) {
-      bar.update((static_cast<double>(i) + share) / static_cast<double>(rows), what);
+      bar.update((static_cast<double>(report.rows.size()) + share) / static_cast<double>(tasks.size()), what);
     };
-    bench::Row row = measure_row(runtime, problems[i / kernels], report.kernels[i % kernels],
-                                 arguments.choice, report, progress);
-    row.kernel_index = i % kernels;
+    bench::Row row =
+        runs(task) ? take(bench::measure_problem(runtime, *task.named, task.options, report.peaks, progress))
+                   : bench::refused_row(*task.named, task.options, task.refusal);
+    row.kernel_index = task.kernel_index;
     confirm_peaks(runtime, row, report.peaks, bar);
     report.rows.push_back(std::move(row));
     if (!as_they_come) continue;
@@ -303,12 +331,13 @@ int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
   report.device = runtime.device().capabilities();
   report.device_timestamps = runtime.timestamp_period_ns() > 0;
   report.host_peak_per_problem = bench::reset_peak_memory();
-  const bool as_they_come = !arguments.json && !arguments.csv && !file;
+  const bool as_they_come = !arguments.json && !arguments.csv && !arguments.markdown && !file;
   measure(runtime, problems, arguments, as_they_come, report);
   if (!as_they_come) {
-    const std::string text = arguments.json  ? to_json(report)
-                             : arguments.csv ? to_csv(report)
-                                             : whole_text(report, problems);
+    const std::string text = arguments.json       ? to_json(report)
+                             : arguments.csv      ? to_csv(report)
+                             : arguments.markdown ? to_markdown(report)
+                                                  : whole_text(report, problems);
     if (file) {
       require(file->write(text));
       require(file->commit());
@@ -346,22 +375,22 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   add_score_options(app, a->score);
   add_switch(app, "--json", a->json, "Print JSON");
   add_switch(app, "--csv", a->csv, "Print comma-separated values");
+  add_switch(app, "--markdown", a->markdown, "Print a Markdown table");
   add_value(app, "--output", a->output, "FILE", "Write the report to a file");
   add_value(app, "--plot", a->plot, "FILE.png|.svg",
             "Also draw the problems under the device's measured roofs (roofline plot)");
   set_help(
       app, "vkattn bench (PROBLEM... | --suite NAME | --list [--suite NAME]) [OPTIONS]",
       std::string(problem_help()) +
-          "\nTimes are the device's own (median, 5th and 95th percentile). Rates count visible keys only "
-          "(none\n"
-          "is given where a score function hides some) and are shown as shares of what this device was "
-          "just\n"
+          "\nTimes are the device's own: the median, and the 5th and 95th percentile, or where lines are "
+          "short "
+          "what lies between these as a share of the median (spread). Rates count visible keys only (none is "
+          "given where a score function hides some) and are shown as shares of what this device was just "
           "measured to reach, except FLOP/s with --arithmetic f16: multiply-adds are measured in float32. "
-          "Outputs\n"
-          "are checked before timing.\n\n"
+          "Outputs are checked before timing.\n\n"
           "Examples:\n"
           "  vkattn bench --suite smoke\n"
-          "  vkattn bench \"b1 hq32 hkv8 q1 kv4096 d128 f16\" \"b1 h8 1024x1024 d64 causal\" --repeat 100\n"
+          "  vkattn bench \"hq32 hkv8 q1 kv4096 d128 f16\" \"h8 1024x1024 d64 causal\"\n"
           "  vkattn bench \"b1 h8 1024x1024 d64\" --kernel lane,unfused\n"
           "  vkattn bench --suite llm --json --output llm.json\n"
           "  vkattn bench --suite smoke --plot smoke.png\n");

@@ -34,26 +34,40 @@ struct TuneArguments {
   ChoiceArguments choice;
 };
 
-/// Columns of the table.
+/// Columns of the table. What does not fit beside the numbers stands in a line below them.
 struct Table {
   std::size_t problem = 7;
 
   explicit Table(const std::vector<bench::NamedProblem>& problems) {
     for (const bench::NamedProblem& named : problems)
       problem = std::max(problem, console::display_width(named.name));
+    problem = std::min(problem, console::line_width() - kNumbers);
   }
   [[nodiscard]] std::string line(std::string_view name, std::string_view before, std::string_view after,
                                  std::string_view speedup, std::string_view best) const {
-    return console::pad_right(name, problem) + console::pad_left(before, 11) + console::pad_left(after, 11) +
-           console::pad_left(speedup, 9) + "  " + std::string(best) + "\n";
+    std::string text = leading_lines(name) + console::pad_left(before, 11) + console::pad_left(after, 11) +
+                       console::pad_left(speedup, 9);
+    const bool fits = problem + kNumbers + 2 + console::display_width(best) <= console::line_width();
+    return text + (fits ? "  " : "\n  ") + std::string(best) + "\n";
   }
+  /// The name broken into lines of the first column, without a line break at the end.
+  [[nodiscard]] std::string leading_lines(std::string_view name) const {
+    std::string text;
+    for (const std::string& line : console::wrap(name, problem)) {
+      text += (text.empty() ? "" : "\n") + console::pad_right(line, problem);
+    }
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kNumbers = 11 + 11 + 9;
 };
 
 void print_outcome(const Table& table, const bench::TuneOutcome& outcome) {
   const detail::TuningResult& result = outcome.result;
   if (!outcome.message.empty()) {
-    print(console::pad_right(outcome.name, table.problem) +
-          "  not measured: " + console::printable(outcome.message) + "\n");
+    print(table.leading_lines(outcome.name) + "  not measured: " + console::printable(outcome.message) +
+          "\n");
     return;
   }
   print(table.line(outcome.name, console::duration(result.default_median_ns),
@@ -130,14 +144,15 @@ int run_tune(const TuneArguments& arguments) {
 
   const Table table(problems);
   print(device.device_name + ", " + device.driver_name + " " + device.driver_info + "\n\n");
-  print(table.line("problem", "default", "best", "", "kernel and block sizes"));
+  print(table.line("problem", "default", "best", "faster", "kernel and block sizes"));
   std::vector<detail::TuningResult> results;
   bool wrong = false;
   {
     console::ProgressBar bar;
     for (std::size_t i = 0; i < problems.size(); ++i) {
       const auto progress = [&](double share, std::string_view what) {
-        bar.update((static_cast<double>(i) + share) / static_cast<double>(problems.size()), what);
+        bar.update((static_cast<double>(i) + share) / static_cast<double>(problems.size()),
+                   std::string(what) + ": " + problems[i].name);
       };
       const bench::TuneOutcome outcome = take(bench::tune_problem(runtime, problems[i], options, progress));
       bar.clear();
@@ -171,9 +186,9 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
             std::string("The file to write, default ") + kDefaultFile +
                 "; what it holds of other problems and devices stays, also where others write it meanwhile");
   set_help(app, "vkattn tune (PROBLEM... | --suite NAME) [OPTIONS]",
-           "Plans read the file where --tuning, RuntimeOptions::tuning_file or the environment variable\n"
-           "VKATTN_TUNING names it, and use what was measured for the nearest problem. A new driver version\n"
-           "needs a new measurement. Each candidate's output is checked before it is timed; close the\n"
+           "Plans read the file where --tuning, RuntimeOptions::tuning_file or the environment variable "
+           "VKATTN_TUNING names it, and use what was measured for the nearest problem. A new driver version "
+           "needs a new measurement. Each candidate's output is checked before it is timed; close the "
            "programs that use the device.\n\n"
            "Examples:\n"
            "  vkattn tune \"b1 h8 1024x1024 d64 f16\"\n"

@@ -51,9 +51,17 @@ std::string problem_help() {
   std::string text =
       "A problem is one string of words in any order, such as\n"
       "  \"b1 hq32 hkv8 q1 kv4096 d128 f16 causal align=bottom-right\"\n\n";
-  for (const Word& word : words()) {
-    if (!word.example.empty()) text += help_lines(word.example, with_choices(word.help, word));
-  }
+  const auto add = [&](bool of_matmul) {
+    for (const Word& word : words()) {
+      if (word.example.empty() || (word.subject == Subject::kMatmul) != of_matmul) continue;
+      text += help_lines(word.example, with_choices(word.help, word));
+    }
+  };
+  add(false);
+  text +=
+      "\nA matrix multiplication, output = a b + bias, is a string such as\n"
+      "  \"matmul 512x256x1024 f16\"\n\n";
+  add(true);
   return text;
 }
 

@@ -55,6 +55,10 @@ std::string suggestion(std::string_view word, const Parts& parts) {
   }
   if (const auto setting = closest_word(parts.key, keys_of(Form::kSetting))) return ask(*setting, "=…");
   const std::size_t digit = word.find_first_of("0123456789");
+  // A number alone is a length.
+  if (!word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos) {
+    return ask(word, "x" + std::string(word));
+  }
   if (parts.form == Form::kSetting || digit == std::string_view::npos || digit == 0) return {};
   const auto size = closest_word(word.substr(0, digit), keys_of(Form::kSize));
   return size ? ask(*size, word.substr(digit, 20)) : std::string();

@@ -118,8 +118,8 @@ constexpr Word kWords[] = {
     about(Subject::kBoth, row(kSize, "b", "b2", "batch (1)", read_batch, write_batch)),
     about(Subject::kMatmul,
           row(kFlag, "matmul", "matmul",
-              "a matrix multiplication in place of attention, output = a b + bias, with the words b2, f16, "
-              "output=, shift=, aligned= and seed= of the above, and",
+              "in place of attention; of the words above it has b2, f16, output=, shift=, aligned= and "
+              "seed=, and",
               read_operation<Operation::kMatmul>, write_operation<Operation::kMatmul>, {"operation"})),
     about(Subject::kMatmul, row(kProduct, "", "512x256x1024", "rows, columns and the inner size", read_sizes,
                                 write_sizes, {"sizes"})),

@@ -248,21 +248,66 @@ std::vector<bench::NamedProblem> named_problems(const bench::Report& report) {
   return problems;
 }
 
-TEST(Report, TextStaysNarrowAndNamesEveryOutcome) {
-  const bench::Report report = made_up_report();
-  const bench::TextReport text(report, named_problems(report));
+/// The whole text, without the commands to repeat a row, which stay in one line.
+std::string text_of(const bench::Report& report, std::size_t width) {
+  const bench::TextReport text(report, named_problems(report), width);
   std::string all = text.head();
   for (const bench::Row& row : report.rows) all += text.row(row);
-  all += text.foot();
-  for (const std::string& line : lines_of(all)) EXPECT_LE(console::display_width(line), 106U) << line;
+  return all + text.foot();
+}
+
+TEST(Report, TextFitsEveryTerminal) {
+  bench::Report report = made_up_report();
+  for (const std::size_t width : {std::size_t{72}, std::size_t{80}, std::size_t{100}, std::size_t{160}}) {
+    for (const std::vector<std::string>& kernels :
+         {std::vector<std::string>{""}, std::vector<std::string>{"lane", "unfused"}}) {
+      report.kernels = kernels;
+      for (const std::string& line : lines_of(text_of(report, width))) {
+        if (has(line, "repeat with: ")) continue;
+        EXPECT_LE(console::display_width(line), width) << line;
+      }
+    }
+  }
+}
+
+TEST(Report, TextNamesEveryOutcome) {
+  std::string all = text_of(made_up_report(), 100);
   std::replace(all.begin(), all.end(), '\n', ' ');
   for (const char* const part :
        {"TFLOP/s", "above 100 %", "skipped: one run would take about 12.0 s", "refused: a reason",
         "WRONG: ", "repeat with: vkattn bench \"b1 h8 512x512 d64\" --kernel lane",
         "FAILED: ", "5 problems: 1 measured, 1 skipped",
         "recording took 700 ns of the host's time, without an allocation"}) {
-    EXPECT_TRUE(has(all, part));
+    EXPECT_TRUE(has(all, part)) << all;
   }
+}
+
+// What is left out first says the least: percentiles, then rates whose shares stand there.
+TEST(Report, NarrowTablesKeepWhatSaysMost) {
+  const bench::Report report = made_up_report();
+  const auto head = [&](std::size_t width) {
+    const std::string all = bench::TextReport(report, named_problems(report), width).head();
+    return all.substr(all.rfind("problem  "));
+  };
+  EXPECT_TRUE(has(head(160), "     p5      p95")) << head(160);
+  EXPECT_TRUE(has(head(100), "  spread  TFLOP/s  of peak    GB/s  of peak  kernel\n")) << head(100);
+  EXPECT_TRUE(has(head(72), "  spread  of FLOP/s  of GB/s  kernel\n")) << head(72);
+  bench::Report plain = report;
+  plain.peaks = {};
+  const std::string without = bench::TextReport(plain, named_problems(plain), 80).head();
+  EXPECT_TRUE(has(without, "GFLOP/s    GB/s  kernel\n")) << without;
+}
+
+TEST(Report, MarkdownIsATable) {
+  bench::Report report = made_up_report();
+  report.rows.back().message = "a | b\nc";
+  const std::vector<std::string> lines = lines_of(bench::to_markdown(report));
+  ASSERT_EQ(lines.size(), 9U);  // the device, a blank line, two of the head, five rows
+  EXPECT_TRUE(has(lines[0], "`vkattn bench`"));
+  const auto bars = [](const std::string& line) { return std::count(line.begin(), line.end(), '|'); };
+  for (std::size_t i = 2; i < 8; ++i) EXPECT_EQ(bars(lines[i]), 10) << lines[i];
+  EXPECT_TRUE(has(lines[4], "| 2.00 ms |")) << lines[4];
+  EXPECT_TRUE(has(lines.back(), "| failed: a \\| b?c |")) << lines.back();
 }
 
 TEST(Report, WhatFailedCanBeRepeated) {
@@ -292,13 +337,13 @@ TEST(Report, SeveralKernelsAreComparedWithTheFirst) {
   report.rows.back().kernel = "unfused";
   report.rows.back().kernel_index = 1;
   report.rows.back().time_ns = bench::summarize(std::array{4e6, 5e6, 9e6});
-  const bench::TextReport text(report, problems);
+  const bench::TextReport text(report, problems, 100);
   const std::string head = text.head(), first = text.row(report.rows[0]), second = text.row(report.rows[1]);
   const std::string columns = head.substr(head.rfind("problem  "));
-  EXPECT_TRUE(has(columns, "kernel   of lane\n"));
-  const std::size_t at = columns.find("of lane");
+  EXPECT_TRUE(has(columns, "kernel   to lane\n"));
+  const std::size_t at = columns.find("to lane");
   EXPECT_EQ(first.find("1.00 x\n"), at) << columns << first;
-  EXPECT_EQ(second.find("2.50 x\n"), at) << columns << second;
+  EXPECT_EQ(second.find("0.400 x\n"), at) << columns << second;  // slower
   EXPECT_TRUE(has(text.foot(), "2 measurements: 2 measured"));
   report.rows[0].outcome = bench::Outcome::kRefused;
   EXPECT_TRUE(has(text.row(report.rows[1]), "unfused  -\n"));
@@ -338,7 +383,7 @@ TEST(Report, Float16ArithmeticHasNoShareOfAPeak) {
   EXPECT_FALSE(row.above_peak());
   const bench::TextReport text(report, named_problems(report));
   EXPECT_TRUE(has(text.head(), "float16 arithmetic may exceed multiply-add f32: no share of it is given"));
-  EXPECT_TRUE(has(text.row(row), "        -   ")) << text.row(row);
+  EXPECT_TRUE(has(text.row(row), "     -  ")) << text.row(row);
   EXPECT_TRUE(has(text.row(row), "25 %")) << text.row(row);
   const nlohmann::json json = nlohmann::json::parse(bench::to_json(report))["results"][0];
   EXPECT_TRUE(json["share_of_compute_peak"].is_null()) << json;
@@ -360,7 +405,7 @@ TEST(Report, BackwardPassesAreComparedWithTheirForwardPasses) {
   row.forward_kernel = "matrix";
   row.forward_ns = 0.8e6;
   const bench::TextReport text(report, named_problems(report));
-  EXPECT_TRUE(has(text.row(row), "  2.50 x its forward pass, 800 us by matrix\n")) << text.row(row);
+  EXPECT_TRUE(has(text.row(row), "  takes 2.50 times its forward pass, 800 us by matrix\n")) << text.row(row);
   const nlohmann::json json = nlohmann::json::parse(bench::to_json(report))["results"][0];
   EXPECT_DOUBLE_EQ(json["times_forward"].get<double>(), 2.5);
   EXPECT_DOUBLE_EQ(json["forward_median_ms"].get<double>(), 0.8);

@@ -157,7 +157,7 @@ TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {
 
 TEST_F(ToolKernels, LinesFitATerminal) {
   for (const std::string& line : lines_of(printed("kernels 'h3 40x600 d64 mask=f16 sinks weights=scores'"))) {
-    EXPECT_LE(console::display_width(line), 100U) << line;
+    EXPECT_LE(console::display_width(line), 80U) << line;
   }
 }
 

@@ -290,6 +290,7 @@ TEST(ToString, SaysTheSameShorter) {
 
 TEST(ParseProblem, NamesUnknownWordsAndWhatWasMeant) {
   for (const auto& [word, hint] : Refusals{{"casual", "did you mean 'causal'"},
+                                           {"512", "did you mean '512x512'"},
                                            {"fp16", "did you mean 'f16'"},
                                            {"F16", "'F16'"},
                                            {"sead=4", "did you mean 'seed=…'"},
