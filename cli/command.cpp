@@ -43,10 +43,38 @@ class HelpFormatter : public CLI::Formatter {
   std::string usage_;
 };
 
+/// Of --help: longer lines are hard to read.
+std::size_t help_width() {
+  return std::min<std::size_t>(console::line_width(), 100);
+}
+
+/// Each paragraph broken anew; lines that begin with a space, and empty ones, stay.
+std::string broken_paragraphs(std::string_view text) {
+  std::string whole, paragraph;
+  const auto end_paragraph = [&] {
+    if (paragraph.empty()) return;
+    for (const std::string& line : console::wrap(paragraph, help_width())) whole += line + "\n";
+    paragraph.clear();
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line.front() == ' ') {
+      end_paragraph();
+      whole += std::string(line) + "\n";
+    } else {
+      paragraph += (paragraph.empty() ? "" : " ") + std::string(line);
+    }
+  }
+  end_paragraph();
+  return whole;
+}
+
 /// CLI11 indents what follows a line break, but does not break lines.
 std::string broken_lines(std::string_view description) {
   std::string text;
-  for (const std::string& line : console::wrap(description, kHelpWidth - kHelpNameWidth)) {
+  for (const std::string& line : console::wrap(description, help_width() - kHelpNameWidth)) {
     text += (text.empty() ? "" : "\n") + line;
   }
   return text;
@@ -74,7 +102,7 @@ CLI::App& add_subcommand(CLI::App& parent, const std::string& name, const std::s
 
 void set_help(CLI::App& app, const std::string& usage, const std::string& footer) {
   app.formatter(std::make_shared<HelpFormatter>(usage));
-  app.footer(footer);
+  app.footer(broken_paragraphs(footer));
 }
 
 void add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,

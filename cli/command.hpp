@@ -27,9 +27,11 @@ struct Invocation {
   std::string program;       ///< the tool's own name, as it was called
 };
 
+[[nodiscard]] Command add_completion_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_devices_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_inspect_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_kernels_command(CLI::App& parent, const Invocation& invocation);
+[[nodiscard]] Command add_man_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_run_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_bench_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_tune_command(CLI::App& parent, const Invocation& invocation);
@@ -42,12 +44,12 @@ int run_tool(int argc, const char* const* argv);
 [[nodiscard]] CLI::App& add_subcommand(CLI::App& parent, const std::string& name,
                                        const std::string& description);
 
-/// Gives the command this line of usage, examples at the end, and the tool's form of help.
+/// Gives the command this line of usage, text and examples at the end, and the tool's form of help.
+/// Paragraphs of the text are broken anew; lines that begin with a space stay.
 void set_help(CLI::App& app, const std::string& usage, const std::string& footer);
 
-/// Columns of the option names in every --help, and the width of the whole.
+/// Columns of the option names in every --help.
 inline constexpr std::size_t kHelpNameWidth = 28;
-inline constexpr std::size_t kHelpWidth = 96;
 
 /// An option with one value, named `metavar` in the help.
 void add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,

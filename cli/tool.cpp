@@ -20,12 +20,12 @@ constexpr const char* kAbout =
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  vkattn devices                                   what can run here, and what not and why\n"
-    "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --causal --check\n"
-    "  vkattn bench --suite smoke                       checked and timed, against measured peaks\n\n"
-    "VKATTN_DEVICE=N-or-name chooses the device for every command. VKATTN_DISABLE_EXTENSIONS=NAME,NAME does\n"
-    "without device extensions, where a driver is wrong about one.\n"
-    "Exit codes: 0 done; 1 a result is wrong; 2 the command line or a file cannot be used; 3 the device\n"
+    "  vkattn devices                what can run here, and what not and why\n"
+    "  vkattn bench --suite smoke    checked and timed, against measured peaks\n"
+    "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --check\n\n"
+    "VKATTN_DEVICE=N-or-name chooses the device for every command. VKATTN_DISABLE_EXTENSIONS=NAME,NAME does "
+    "without device extensions, where a driver is wrong about one.\n\n"
+    "Exit codes: 0 done; 1 a result is wrong; 2 the command line or a file cannot be used; 3 the device "
     "cannot do it, or there is none.\n";
 
 /// Faults of a score function come one a line.
@@ -170,7 +170,8 @@ int run_tool(int argc, const char* const* argv) {
         add_devices_command(app, invocation), add_run_command(app, invocation),
         add_bench_command(app, invocation),   add_tune_command(app, invocation),
         add_kernels_command(app, invocation), add_inspect_command(app, invocation),
-        add_report_command(app, invocation)};
+        add_report_command(app, invocation),  add_completion_command(app, invocation),
+        add_man_command(app, invocation)};
     for (const Command& command : commands) command.app->allow_extras();
     return parse_and_execute(app, commands, argc, argv);
   } catch (const CommandError& error) {

@@ -1,5 +1,6 @@
 // The tool as its users meet it: help, refusals, files in and out, reports.
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -22,10 +23,42 @@ using npy::ElementType;
 
 TEST_F(Tool, ExplainsItselfWithExamples) {
   EXPECT_TRUE(printed("--version").starts_with("vkattn "));
-  for (const std::string command : {"", "devices", "run", "bench", "tune", "kernels", "inspect"}) {
+  for (const std::string command :
+       {"", "devices", "run", "bench", "tune", "kernels", "inspect", "report", "completion", "man"}) {
     const std::string help = printed(command + " --help");
     EXPECT_TRUE(has(help, "\n\nExamples:\n"));
-    for (const std::string& line : lines_of(help)) EXPECT_LE(console::display_width(line), 104U) << line;
+    for (const std::string& line : lines_of(help)) EXPECT_LE(console::display_width(line), 80U) << line;
+  }
+}
+
+// Every option of --help is completed, and stands on the manual page.
+TEST_F(Tool, CompletesCommandLines) {
+  write_file(folder_ / "script", printed("completion bash"));
+  const auto printed_by = [&](const std::string& command) {
+    const std::string line = "cd '" + folder_.path().string() + "' && { " + command + "; } > out";
+    EXPECT_EQ(std::system(line.c_str()), 0) << command;  // NOLINT: a test, with its own words
+    return read_file(folder_ / "out");
+  };
+  const auto completed = [&](const std::string& words, int at) {
+    return printed_by("bash -c 'source ./script; COMP_WORDS=(" + words +
+                      "); COMP_CWORD=" + std::to_string(at) + "; _vkattn; echo ${COMPREPLY[@]}'");
+  };
+  EXPECT_EQ(completed("vkattn be", 1), "bench\n");
+  EXPECT_EQ(completed("vkattn run --que", 2), "--query --query-lengths\n");
+  EXPECT_EQ(completed("vkattn bench --suite sm", 3), "smoke\n");
+  EXPECT_EQ(completed("vkattn run --query scr", 3), "script\n");
+  refuses("completion csh", "bash, zsh or fish", 2);
+  refuses("completion", "bash, zsh or fish", 2);
+  const std::string page = printed("man"), zsh = printed("completion zsh"), fish = printed("completion fish");
+  for (const char* const option : {"query", "max-seconds", "score-buffer"}) {
+    EXPECT_TRUE(has(zsh, "'--" + std::string(option) + "[")) << option;
+    EXPECT_TRUE(has(fish, " -l " + std::string(option) + " -r -d '")) << option;
+  }
+  EXPECT_TRUE(has(page, ".TH VKATTN 1"));
+  EXPECT_TRUE(has(page, "\\fB\\-\\-max\\-seconds\\fR \\fIS\\fR\n"));
+  for (const char* const other : {"zsh", "fish"}) {  // where they are installed
+    write_file(folder_ / "other", printed("completion " + std::string(other)));
+    (void)printed_by("! command -v " + std::string(other) + " || " + other + " -n ./other");
   }
 }
 
@@ -68,13 +101,21 @@ TEST_F(Tool, SaysWhereNoLoaderIs) {
 }
 #endif
 
+// Peaks take seconds, which nobody waits for to hear of a refusal.
+TEST_F(ToolOnDevice, RefusesBeforePeaksAreMeasured) {
+  const ToolResult result = run("bench '8x8 d8 backward' --kernel decode");
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_TRUE(has(result.out, "peaks     not measured\n")) << result.out;
+  EXPECT_TRUE(has(result.out, "  refused: ")) << result.out;
+}
+
 TEST_F(ToolOnDevice, ListsDevices) {
   const std::string text = printed("devices");
   for (const char* const part : {"driver", "subgroups of", "workgroups of", "16-bit", "matrix units",
                                  "limits", "kernel lane", "kernel tile", "kernel decode"}) {
     EXPECT_TRUE(has(text, part));
   }
-  for (const std::string& line : lines_of(text)) EXPECT_LE(console::display_width(line), 100U) << line;
+  for (const std::string& line : lines_of(text)) EXPECT_LE(console::display_width(line), 80U) << line;
   const json list = json::parse(printed("devices --json"));
   ASSERT_FALSE(list["devices"].empty());
   for (const json& device : list["devices"]) {
@@ -295,7 +336,7 @@ TEST_F(ToolBench, ComparesABackwardPassWithItsForwardPass) {
                      row["median_ms"].get<double>() / row["forward_median_ms"].get<double>());
   }
   EXPECT_EQ(report["results"][1]["kernel"], "tile");
-  EXPECT_TRUE(has(printed(command), " x its forward pass, "));
+  EXPECT_TRUE(has(printed(command), " times its forward pass, "));
   refuses("bench '40x50 d16 backward' --kernel decode --no-peaks", "no kernel 'decode' for these gradients",
           3);
 }

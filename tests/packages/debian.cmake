@@ -63,7 +63,7 @@ package(libvkattn-dev include/vkattn/vkattn\\.h include/vkattn/plan\\.hpp lib/[^
         lib/[^\n]*cmake/vkattn/vkattn-config\\.cmake lib/[^\n]*pkgconfig/vkattn\\.pc)
 says(${described} "Section: libdevel\n" "Depends: [^\n]*libvkattn${SOVERSION} \\(= ${VERSION}\\)")
 if(HAS_TOOL)
-  package(vkattn bin/vkattn)
+  package(vkattn bin/vkattn share/man/man1/vkattn\\.1 share/bash-completion/completions/vkattn)
   says(${described} ${depends} "Section: utils\n" "Recommends: libvulkan1\n")
   step(${WORK}/root/usr/bin/vkattn --version)
 endif()
