@@ -111,9 +111,7 @@ Result<void> check_built([[maybe_unused]] std::initializer_list<DataType> types)
 #ifdef VKATTN_WITHOUT_QUANTISED
   for (const DataType type : types) {
     if (!is_quantised(type)) continue;
-    return Error{
-        ErrorCode::kUnsupported, VK_SUCCESS,
-        message("this build left ", name(type), " out: it was configured with VKATTN_QUANTISED=OFF")};
+    return unsupported("this build left ", name(type), " out: it was configured with VKATTN_QUANTISED=OFF");
   }
 #endif
   return {};

@@ -36,8 +36,7 @@ inline constexpr TensorUse kWritten{.written = true};
 template <class Enum>
 [[nodiscard]] Result<void> check_enum(std::string_view what, Enum value, Enum last, std::string_view names) {
   if (value <= last) return {};
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-               message(what, " holds ", static_cast<std::uint32_t>(value), ", which names no ", names)};
+  return invalid(what, " holds ", static_cast<std::uint32_t>(value), ", which names no ", names);
 }
 
 /// That a size which nothing else gives was set, and is at most `most`.

@@ -96,9 +96,8 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
   layout.scale = scale_parts(desc.attention.effective_scale());
   layout.keeps_score_gradients = desc.has_grad_mask && (desc.attention.softcap > 0 || layout.scale.pair != 1);
   if (options.chunk_keys % kChunkStep != 0) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("PlanOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
-                         kChunkStep, ", or 0")};
+    return invalid("PlanOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
+                   kChunkStep, ", or 0");
   }
   if (kernel.keeps_pairs) {
     choose_chunk(desc, capabilities, options.chunk_keys, layout);

@@ -122,13 +122,11 @@ Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, Matri
   }
   if (most_dims == 0) {
     const MatrixShape& shape = pass.shape;
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no block for matrices of ", shape.m, "x", shape.n, "x", shape.k,
-                         " in subgroups of ", pass.subgroup_size)};
+    return unsupported("has no block for matrices of ", shape.m, "x", shape.n, "x", shape.k,
+                       " in subgroups of ", pass.subgroup_size);
   }
   if (dims > most_dims) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("takes heads of up to ", most_dims, " dims on this device; here they have ", dims)};
+    return unsupported("takes heads of up to ", most_dims, " dims on this device; here they have ", dims);
   }
   return no_block_fits(fits);
 }
@@ -177,9 +175,8 @@ Result<void> check_one_matrix_type(const BackwardDesc& desc) {
   if (Result<void> s = check_matrix_types(desc.attention, QuantisedOperands::kNone); !s) return s;
   const DataType operand = desc.attention.query.type;
   if (desc.grad_output->type == operand) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
-                       name(desc.grad_output->type))};
+  return unsupported("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
+                     name(desc.grad_output->type));
 }
 
 Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const Capabilities& capabilities) {

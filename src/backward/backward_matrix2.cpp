@@ -77,15 +77,14 @@ std::optional<PairPass> find_pass(const AttentionDesc& desc, const Capabilities&
 // Gradients of masks and slopes are sums over pairs, which this form keeps nowhere.
 Result<void> check_gradients(const BackwardDesc& desc) {
   if (!desc.has_grad_mask && !desc.has_grad_alibi_slopes) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("keeps no gradients of scores, which the gradient of ",
-                       desc.has_grad_mask ? "the mask" : "ALiBi's slopes", " is a sum of")};
+  return unsupported("keeps no gradients of scores, which the gradient of ",
+                     desc.has_grad_mask ? "the mask" : "ALiBi's slopes", " is a sum of");
 }
 
 Result<void> check_types(const BackwardDesc& desc, bool is_cpu) {
   if (Result<void> s = check_one_matrix_type(desc); !s) return s;
   if (is_cpu && desc.attention.query.type == DataType::kBfloat16) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS, "takes float16 alone on a CPU; here Q is bf16"};
+    return unsupported("takes float16 alone on a CPU; here Q is bf16");
   }
   return {};
 }
@@ -106,13 +105,11 @@ Result<void> check_layout(const BackwardDesc& desc) {
   for (const Input& input : inputs) {
     const bool overlaps = input.extents.rows > 1 && input.tensor.strides->row < input.dims;
     if (has_vector_loads(input.tensor, input.extents, 8) && !overlaps) continue;
-    return Error{
-        ErrorCode::kUnsupported, VK_SUCCESS,
-        message("tensor addressing needs rows of ", input.name,
-                " that are dense, start at multiples of 16 bytes and are at least ", input.dims,
-                " elements apart; its strides are ", input.tensor.strides->batch, ", ",
-                input.tensor.strides->head, ", ", input.tensor.strides->row, ", ", input.tensor.strides->dim,
-                " and alignment_bytes is ", input.tensor.alignment_bytes)};
+    return unsupported("tensor addressing needs rows of ", input.name,
+                       " that are dense, start at multiples of 16 bytes and are at least ", input.dims,
+                       " elements apart; its strides are ", input.tensor.strides->batch, ", ",
+                       input.tensor.strides->head, ", ", input.tensor.strides->row, ", ",
+                       input.tensor.strides->dim, " and alignment_bytes is ", input.tensor.alignment_bytes);
   }
   return {};
 }
@@ -181,12 +178,10 @@ Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc,
     if (rows && keys) return kernel_of(desc, *rows, *keys);
   }
   if (dims > most_dims) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("takes heads of up to ", most_dims, " dims; here they have ", dims)};
+    return unsupported("takes heads of up to ", most_dims, " dims; here they have ", dims);
   }
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("no block fits the device's flexible matrices of ", name(desc.attention.query.type),
-                       " (at most ", capabilities.max_flexible_matrix_dimension, " rows or columns)")};
+  return unsupported("no block fits the device's flexible matrices of ", name(desc.attention.query.type),
+                     " (at most ", capabilities.max_flexible_matrix_dimension, " rows or columns)");
 }
 
 }  // namespace vkattn::detail

@@ -28,8 +28,7 @@ Result<PhysicalDevice> physical_device(const vkattn_physical_device* given) {
   PhysicalDevice all;
   for (const char* name : std::span(device->disabled_extensions, device->disabled_extension_count)) {
     if (name == nullptr) {
-      return c::invalid(vkattn::detail::message("vkattn_physical_device::disabled_extensions[",
-                                                all.disabled.size(), "] is null"));
+      return c::invalid("vkattn_physical_device::disabled_extensions[", all.disabled.size(), "] is null");
     }
     all.disabled.emplace_back(name);
   }

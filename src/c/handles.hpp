@@ -178,27 +178,26 @@ void copy_list(const List& list, Target* target, std::uint32_t* count, const Con
 /// function leaves it.
 template <class Struct>
 [[nodiscard]] Result<Struct> read(const Struct* given, void (*init)(Struct*), const char* name) {
-  if (given == nullptr) return invalid(detail::message(name, " is null"));
+  if (given == nullptr) return invalid(name, " is null");
   constexpr std::uint32_t kLeast = offsetof(Struct, next) + sizeof(void*);
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof(size));
   // No version of it has a size between multiples of a pointer's alignment, where half of one might be read.
   if (size < kLeast || size > sizeof(Struct) || size % alignof(void*) != 0) {
-    return invalid(
-        detail::message(name, "::struct_size is ", size, " and this library knows up to ", sizeof(Struct),
-                        size > sizeof(Struct) ? ": it is older than the header that the program was made with"
-                                              : ": call its init function first"));
+    return invalid(name, "::struct_size is ", size, " and this library knows up to ", sizeof(Struct),
+                   size > sizeof(Struct) ? ": it is older than the header that the program was made with"
+                                         : ": call its init function first");
   }
   Struct copy;
   init(&copy);
   std::memcpy(&copy, given, size);
   if (copy.next != nullptr) {
-    return invalid(detail::message(name, "::next must be null: no structure can follow in this version"));
+    return invalid(name, "::next must be null: no structure can follow in this version");
   }
   if constexpr (requires { copy.reserved; }) {
     if (copy.reserved != 0) {
-      return invalid(detail::message(name, "::reserved is ", copy.reserved,
-                                     " but must be 0: call the structure's init function first"));
+      return invalid(name, "::reserved is ", copy.reserved,
+                     " but must be 0: call the structure's init function first");
     }
   }
   return copy;

@@ -61,9 +61,8 @@ Result<Answer> ask_kernel(const vkattn_plan& plan, const char* name, const char*
         } else if constexpr (requires { it.attention(); }) {
           return ask(it.attention());
         } else {
-          return c::invalid(vkattn::detail::message("there are no ", name, " of ",
-                                                    c::Kind<std::decay_t<decltype(it)>>::kName, ", only of ",
-                                                    whose));
+          return c::invalid("there are no ", name, " of ", c::Kind<std::decay_t<decltype(it)>>::kName,
+                            ", only of ", whose);
         }
       },
       plan.plan);

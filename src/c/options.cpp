@@ -79,8 +79,7 @@ Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
   if (!s) return s.error();
   constexpr std::uint32_t kLastType = VKATTN_DATA_TYPE_FLOAT8_E4M3;
   if (o.arithmetic_type > kLastType) {
-    return invalid(
-        detail::message("arithmetic_type is ", o.arithmetic_type, "; the largest there is is ", kLastType));
+    return invalid("arithmetic_type is ", o.arithmetic_type, "; the largest there is is ", kLastType);
   }
   return copy;
 }

@@ -131,8 +131,7 @@ class SavedScoreShaders final : public ScoreShaders {
       return std::span<const std::uint32_t>(found->second);
     }
     return without_exceptions([&]() -> Result<std::span<const std::uint32_t>> {
-      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                   message("the score function ", name_, " was saved without the shader ", shader)};
+      return unsupported("the score function ", name_, " was saved without the shader ", shader);
     });
   }
 
@@ -144,9 +143,8 @@ class SavedScoreShaders final : public ScoreShaders {
 };
 
 Error not_usable(const char* why) {
-  return {ErrorCode::kInvalidArgument, VK_SUCCESS,
-          message("these bytes are no score function for this library: ", why,
-                  "; make them again with save_score_shaders()")};
+  return invalid("these bytes are no score function for this library: ", why,
+                 "; make them again with save_score_shaders()");
 }
 
 // Binaries that score functions are part of.

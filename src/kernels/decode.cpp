@@ -136,15 +136,12 @@ std::uint32_t subgroup_size_for(const Capabilities& capabilities, std::uint32_t 
   return size <= capabilities.max_subgroup_size ? size : 0;
 }
 
-Error refusal(std::string reason) {
-  return {ErrorCode::kUnsupported, VK_SUCCESS, std::move(reason)};
-}
-
 // Groups add up by shuffles: subgroups of a known size hold each of them. What is too much for the registers
 // of a thread are no registers in CPU implementations.
 Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (!capabilities.subgroup_shuffle) {
-    return refusal("needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
+    return unsupported(
+        "needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
   }
   DecodeShape shape;
   shape.limits = limits_of(capabilities);
@@ -158,16 +155,16 @@ Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities&
   }
   shape.subgroup_size = subgroup_size_for(capabilities, shape.columns);
   if (shape.subgroup_size == 0) {
-    return refusal(message(
-        "needs subgroups of a known size that hold ", shape.columns, " invocations; the device's have ",
-        capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
-        " and it has not enabled subgroupSizeControl and computeFullSubgroups to fix one"));
+    return unsupported("needs subgroups of a known size that hold ", shape.columns,
+                       " invocations; the device's have ", capabilities.min_subgroup_size, " to ",
+                       capabilities.max_subgroup_size,
+                       " and it has not enabled subgroupSizeControl and computeFullSubgroups to fix one");
   }
   if (shape.row_elements() > kMaxRowElementsOfSmallSubgroups && !capabilities.is_cpu()) {
-    return refusal(message("subgroups of at most ", capabilities.max_subgroup_size,
-                           " invocations leave each of them ", shape.row_elements(),
-                           " elements of a key and its value, more than ", kMaxRowElementsOfSmallSubgroups,
-                           ", which its registers hold"));
+    return unsupported("subgroups of at most ", capabilities.max_subgroup_size,
+                       " invocations leave each of them ", shape.row_elements(),
+                       " elements of a key and its value, more than ", kMaxRowElementsOfSmallSubgroups,
+                       ", which its registers hold");
   }
   return shape;
 }
@@ -175,7 +172,7 @@ Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities&
 Result<void> check_fits(const DecodeShape& shape, const Capabilities& capabilities) {
   const std::uint32_t threads = shape.block.threads, size = shape.subgroup_size;
   if (threads % size != 0) {
-    return refusal(message("has ", threads, " invocations, which are no whole subgroups of ", size));
+    return unsupported("has ", threads, " invocations, which are no whole subgroups of ", size);
   }
   return check_limits({shape.shared_bytes(), threads, threads / size}, capabilities);
 }
@@ -193,7 +190,7 @@ void choose_rows(DecodeShape& shape, std::uint32_t rows) {
 Result<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows, const Capabilities& capabilities,
                                  Tiles tiles) {
   choose_rows(shape, rows);
-  Result<void> fits = refusal("has no room for a row in the registers of a thread");
+  Result<void> fits = unsupported("has no room for a row in the registers of a thread");
   for (; shape.row_sets != 0; shape.row_sets /= 2) {
     for (const TileSizes& block : tiles) {
       if (!is_possible_block(block)) continue;
@@ -237,8 +234,8 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
                                       Tiles tiles) {
   if (std::none_of(tiles.begin(), tiles.end(), is_possible_block)) return no_possible_tile(tiles);
   if (packed_rows(desc) > kFewRows) {
-    return refusal(message("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
-                           " (query_length x query heads of a KV head)"));
+    return unsupported("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
+                       " (query_length x query heads of a KV head)");
   }
   const auto rows = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
   const auto groups = choose_groups(desc, capabilities);

@@ -39,7 +39,7 @@ std::string feature_form(const AttentionDesc& desc, std::string_view base) {
 Result<void> refuse_features(const AttentionDesc& desc) {
   const std::string_view feature = first_feature(desc);
   if (feature.empty()) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("cannot do ", feature)};
+  return unsupported("cannot do ", feature);
 }
 
 std::string shader_for(const AttentionDesc& desc, const Capabilities& capabilities, std::string_view base,

@@ -127,9 +127,8 @@ Result<MatrixTile> choose_fragments(const AttentionDesc& desc, const Capabilitie
     return tile;
   }
   if (fits) return no_block_fits(*fits);
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("has no tile for matrices of ", shape.m, "x", shape.n, "x", shape.k,
-                       " in subgroups of ", lanes)};
+  return unsupported("has no tile for matrices of ", shape.m, "x", shape.n, "x", shape.k, " in subgroups of ",
+                     lanes);
 }
 
 Result<void> check_khr_features(const Capabilities& capabilities, DataType operand) {

@@ -141,13 +141,12 @@ bool is_tensor_addressable(const TensorDesc& tensor, std::int64_t batch, std::in
 Result<void> check_layout(const AttentionDesc& desc) {
   const auto check = [&](std::string_view name, const TensorDesc& tensor, std::int64_t dims) -> Result<void> {
     if (is_tensor_addressable(tensor, desc.batch, desc.kv_heads, desc.kv_length, dims)) return {};
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("tensor addressing needs heads of ", name,
-                         " that start at multiples of 16 bytes, with a dim stride of 1 and a row stride of "
-                         "at least ",
-                         dims, "; its strides are ", tensor.strides->batch, ", ", tensor.strides->head, ", ",
-                         tensor.strides->row, ", ", tensor.strides->dim, " and alignment_bytes is ",
-                         tensor.alignment_bytes)};
+    return unsupported("tensor addressing needs heads of ", name,
+                       " that start at multiples of 16 bytes, with a dim stride of 1 and a row stride of "
+                       "at least ",
+                       dims, "; its strides are ", tensor.strides->batch, ", ", tensor.strides->head, ", ",
+                       tensor.strides->row, ", ", tensor.strides->dim, " and alignment_bytes is ",
+                       tensor.alignment_bytes);
   };
   if (Result<void> s = check("key", desc.key, desc.head_dim); !s) return s;
   return check("value", desc.value, desc.value_dim);
@@ -157,27 +156,25 @@ Result<void> check_layout(const AttentionDesc& desc) {
 Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (Result<void> s = check_workgroup_matrix_features(capabilities); !s) return s;
   if (is_quantised(desc.key.type) || is_quantised(desc.value.type)) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("tensor addressing takes K and V of Q's type; here they are ", name(desc.key.type),
-                         " and ", name(desc.value.type))};
+    return unsupported("tensor addressing takes K and V of Q's type; here they are ", name(desc.key.type),
+                       " and ", name(desc.value.type));
   }
   if (Result<void> s = check_layout(desc); !s) return s;
   // A tensor layout begins at key 0, so the keys of a head are not cut into windows.
   const std::int64_t row = 2 * std::max(desc.key.strides->row, desc.value.strides->row);
   const std::int64_t head = saturating_multiply(row, desc.kv_length);
   if (std::cmp_greater(head, capabilities.max_storage_buffer_range)) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("tensor addressing needs the keys of one head in maxStorageBufferRange, which is ",
-                         capabilities.max_storage_buffer_range, " bytes; they take ", head)};
+    return unsupported("tensor addressing needs the keys of one head in maxStorageBufferRange, which is ",
+                       capabilities.max_storage_buffer_range, " bytes; they take ", head);
   }
   if (desc.cache.mapping != KeyMapping::kContiguous) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};
+    return unsupported(
+        "tensor addressing needs keys one after the other; here they lie in a ring or in pages");
   }
   if (desc.has_packed_keys() && !(has_vector_loads(desc.key, key_extents(desc, 1), 8) &&
                                   has_vector_loads(desc.value, key_extents(desc, 1), 8))) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes"};
+    return unsupported(
+        "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes");
   }
   return {};
 }
@@ -216,10 +213,9 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
   }
   if (best) return *best;
   if (refusal) return *refusal;
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("no tile fits the device's flexible matrices of ", name(desc.query.type), " x ",
-                       name(desc.query.type), " to f32 (at most ", capabilities.max_flexible_matrix_dimension,
-                       " rows or columns)")};
+  return unsupported("no tile fits the device's flexible matrices of ", name(desc.query.type), " x ",
+                     name(desc.query.type), " to f32 (at most ", capabilities.max_flexible_matrix_dimension,
+                     " rows or columns)");
 }
 
 std::string_view shader_name(DataType operand, bool staged, bool writes_out_steps) {

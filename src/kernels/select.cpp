@@ -22,7 +22,7 @@ namespace {
 Result<void> check_float16_arithmetic(const Kernel& kernel, const AttentionDesc& desc,
                                       const Capabilities& capabilities) {
   const auto cannot = [](const auto&... words) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS, message(words..., " (PlanOptions::arithmetic_type)")};
+    return unsupported(words..., " (PlanOptions::arithmetic_type)");
   };
   if (kernel.configure_float16 == nullptr) return cannot("has no form with float16 arithmetic");
   for (const auto& [tensor, type] : {std::pair("query", desc.query.type), std::pair("key", desc.key.type),
@@ -115,9 +115,9 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
     auto config = configure(kernel, desc, capabilities, options);
     // Kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
     if (config && options.strict_nonfinite && config->uses_matrix_units) {
-      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                   "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
-                   "rules out"};
+      return unsupported(
+          "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
+          "rules out");
     }
     return config;
   };

@@ -177,9 +177,8 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
 Result<KernelConfig> configure_tile_float16(const AttentionDesc& desc, const Capabilities& capabilities,
                                             Tiles tiles) {
   if (!tiles.empty() && std::all_of(tiles.begin(), tiles.end(), has_long_sums)) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("float16 arithmetic takes block sizes with at most ", VKATTN_TILE_MOST_SUM_DIMS,
-                         " dims at a time; these are ", to_string(tiles.front()))};
+    return unsupported("float16 arithmetic takes block sizes with at most ", VKATTN_TILE_MOST_SUM_DIMS,
+                       " dims at a time; these are ", to_string(tiles.front()));
   }
   const bool packed = has_packed_keys(desc) && has_vector_loads(desc.query, query_extents(desc, 1));
   return configure(desc, capabilities, tiles, {packed, true});

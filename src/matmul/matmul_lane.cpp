@@ -58,8 +58,7 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
     if (Result<void> s = check_no_copies(copies); !s) return s.error();
   }
   if (copies && copies->a && desc.a_is_ones) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "PlanOptions::copies asks for a copy of a, which is all ones and has no tensor"};
+    return invalid("PlanOptions::copies asks for a copy of a, which is all ones and has no tensor");
   }
   // A workgroup of one SIMD vector is the smallest unit that spreads over the threads of a CPU.
   const std::uint32_t simd = std::clamp(capabilities.subgroup_size, 4U, 64U);

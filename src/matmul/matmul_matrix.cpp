@@ -56,10 +56,8 @@ std::uint32_t most_sums(const Capabilities& capabilities) {
 
 Result<void> check_types(const MatmulDesc& desc) {
   if (!desc.a_is_ones && element_bytes(desc.a.type) == 2 && desc.a.type == desc.b.type) return {};
-  return Error{
-      ErrorCode::kUnsupported, VK_SUCCESS,
-      message("takes a and b of float16 (or bfloat16, where the device has such matrices); here a is ",
-              desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type))};
+  return unsupported("takes a and b of float16 (or bfloat16, where the device has such matrices); here a is ",
+                     desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type));
 }
 
 // Blocks for every compute unit. Those below 64 x 64 are too small to be taken for their number.
@@ -94,8 +92,7 @@ Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capab
   if (smallest) return *smallest;
   if (smallest_too_large) return no_block_fits(check_limits(smallest_too_large->needs(), capabilities));
   const MatrixShape& shape = tile.shape;
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("has no block sizes for matrices of ", shape.m, "x", shape.n, "x", shape.k)};
+  return unsupported("has no block sizes for matrices of ", shape.m, "x", shape.n, "x", shape.k);
 }
 
 void add_constants(const MatmulDesc& desc, const MatrixTile& tile, MatmulConfig& config) {

@@ -96,12 +96,10 @@ std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
 /// That a size was given which the kernel has no use for.
 Result<void> check_sizes(const MatmulKernel& kernel, const MatmulTile& tile) {
   if (kernel.has_subgroups && tile.threads != 0) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no block size threads (", tile.threads, " were given) but subgroups")};
+    return unsupported("has no block size threads (", tile.threads, " were given) but subgroups");
   }
   if (!kernel.has_subgroups && tile.subgroups != 0) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no block size subgroups (", tile.subgroups, " were given) but threads")};
+    return unsupported("has no block size subgroups (", tile.subgroups, " were given) but threads");
   }
   return {};
 }
@@ -160,18 +158,16 @@ std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabiliti
 
 Result<void> check_no_copies(const std::optional<MatmulCopies>& copies) {
   if (!copies || *copies == MatmulCopies{}) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               "reads operands where they lie, but PlanOptions::copies asks for copies"};
+  return unsupported("reads operands where they lie, but PlanOptions::copies asks for copies");
 }
 
 Error no_possible_tile(std::span<const MatmulTile> tiles) {
   if (tiles.empty()) {
-    return {ErrorCode::kUnsupported, VK_SUCCESS, "it has no block sizes for this device"};
+    return unsupported("it has no block sizes for this device");
   }
   const MatmulTile& tile = tiles.front();
-  return {ErrorCode::kUnsupported, VK_SUCCESS,
-          message("cannot work with the block sizes threads ", tile.threads, ", rows ", tile.rows,
-                  ", columns ", tile.columns, ", inner ", tile.inner, " on this device")};
+  return unsupported("cannot work with the block sizes threads ", tile.threads, ", rows ", tile.rows,
+                     ", columns ", tile.columns, ", inner ", tile.inner, " on this device");
 }
 
 Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capabilities& capabilities,

@@ -56,11 +56,10 @@ AppendDesc quantise_desc(const ParameterShape& weight, DataType source) {
 Result<void> check_parameter_name(std::string_view name) {
   if (name != "bias_k" && name != "bias_v") return {};
   return detail::without_exceptions([&]() -> Result<void> {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 detail::message(name,
-                                 " is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns "
-                                 "beside those of the input, which is not supported; train the model "
-                                 "without add_bias_kv")};
+    return detail::unsupported(name,
+                               " is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns "
+                               "beside those of the input, which is not supported; train the model "
+                               "without add_bias_kv");
   });
 }
 

@@ -59,8 +59,7 @@ template <class Tile>
   if (std::find(known.begin(), known.end(), tile) != known.end()) {
     return message(kernel, " (", to_string(tile), ")");
   }
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("the block sizes ", to_string(tile), " are not in the tile table")};
+  return unsupported("the block sizes ", to_string(tile), " are not in the tile table");
 }
 
 /// Looks for what was measured: `find(tuning)` is what `tuning` has for the problem, or null, and

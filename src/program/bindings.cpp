@@ -35,9 +35,7 @@ BindingsState::~BindingsState() {
 }
 
 Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
-  const auto fail = [&](auto&&... parts) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message("the ", tensor.name, " ", parts...)};
-  };
+  const auto fail = [&](auto&&... parts) { return invalid("the ", tensor.name, " ", parts...); };
   // Nothing is put together before it is known to be an error: recording with tensors checks them too.
   const auto fail_bytes = [&](auto&&... parts) {
     const bool has_shape = !tensor.shape.empty();
@@ -220,8 +218,7 @@ Result<void> Program::take_sets(BindingsState& bindings, VkDescriptorPool pool) 
 
 Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, VkDescriptorPool pool) const {
   if (options_.push_descriptors) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "this plan was made with push_descriptors: record it with tensors in place of bindings"};
+    return invalid("this plan was made with push_descriptors: record it with tensors in place of bindings");
   }
   if (Result<void> s = check(call); !s) return s.error();
   auto bindings = std::make_unique<BindingsState>();
@@ -240,7 +237,7 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, Vk
 
 Result<void> Program::rewrite(BindingsState& bindings, const ProgramCall& call) const {
   if (bindings.program.get() != this) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
+    return invalid("these bindings were made by another plan");
   }
   if (Result<void> s = check(call); !s) return s;
   if (!desc_.steps.empty()) write(bindings, call);

@@ -94,8 +94,7 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
   }
   if (!push_descriptors) return {};
   if (!capabilities.push_descriptors) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 "push_descriptors needs VK_KHR_push_descriptor enabled on the device"};
+    return unsupported("push_descriptors needs VK_KHR_push_descriptor enabled on the device");
   }
   if (capabilities.max_push_descriptors < storage_buffers) {
     return limit_exceeded("needs ", storage_buffers, " push descriptors; maxPushDescriptors is ",
@@ -106,8 +105,7 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
 
 Result<void> check_statistics(bool capture_statistics, const Capabilities& capabilities) {
   if (!capture_statistics || capabilities.pipeline_statistics) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               "capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device"};
+  return unsupported("capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device");
 }
 
 std::uint64_t binding_alignment(const Capabilities& capabilities) {
@@ -328,12 +326,10 @@ std::vector<PipelineInfo> Program::pipelines() const {
 Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const {
   std::vector<PipelineStatistics> all;
   if (!options_.capture_statistics) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "statistics need a plan made with capture_statistics"};
+    return invalid("statistics need a plan made with capture_statistics");
   }
   if (!is_compiled()) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "statistics are those of compiled pipelines: call compile() first"};
+    return invalid("statistics are those of compiled pipelines: call compile() first");
   }
   for (const std::size_t i : distinct_passes(desc_)) {
     const ProgramPass& pass = desc_.passes[i];

@@ -110,12 +110,10 @@ void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& cal
 Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
                              const RecordOptions& options) const {
   if (!options_.push_descriptors) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "recording without bindings needs a plan made with push_descriptors"};
+    return invalid("recording without bindings needs a plan made with push_descriptors");
   }
   if (!is_compiled()) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "the plan is not compiled yet: call compile() on any thread and wait for it"};
+    return invalid("the plan is not compiled yet: call compile() on any thread and wait for it");
   }
   if (Result<void> s = check(call); !s) return s;
   const StepRange all = steps_of(call);

@@ -57,9 +57,7 @@ Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
     if (std::find(all.begin(), all.end(), names.back()) != all.end()) continue;
     std::string known;
     for (const std::string_view name : all) known += message(known.empty() ? "" : ", ", name);
-    return Error{
-        ErrorCode::kInvalidArgument, VK_SUCCESS,
-        message("'", names.back(), "' is no extension or feature that can be disabled; those are ", known)};
+    return invalid("'", names.back(), "' is no extension or feature that can be disabled; those are ", known);
   }
   return names;
 }

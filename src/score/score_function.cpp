@@ -179,9 +179,7 @@ Result<void> check_buffer_names(const ScoreFunctionDesc& desc) {
   for (const ScoreBuffer& buffer : desc.buffers) {
     const std::string text = message("#version 460\nvoid main() { int ", buffer.name, "; }\n");
     if (!compile_glsl({text, "", "vulkan1.1", ""}).words.empty()) continue;
-    return Error{
-        ErrorCode::kInvalidArgument, VK_SUCCESS,
-        message(desc.name, ": a buffer cannot be called '", buffer.name, "', which is a word of GLSL")};
+    return invalid(desc.name, ": a buffer cannot be called '", buffer.name, "', which is a word of GLSL");
   }
   return {};
 }
@@ -219,9 +217,8 @@ std::string_view unknown_extension(const GlslOutput& output) {
 /// What goes wrong in a kernel alone is rarely the user's doing: all that the compiler says.
 Error kernel_error(const ScoreFunctionState& state, std::string_view shader, const GlslOutput& output) {
   if (const std::string_view extension = unknown_extension(output); !extension.empty()) {
-    return {ErrorCode::kUnsupported, VK_SUCCESS,
-            message("the glslang that score functions are compiled with does not know ", extension,
-                    ", which the shader ", shader, " needs")};
+    return unsupported("the glslang that score functions are compiled with does not know ", extension,
+                       ", which the shader ", shader, " needs");
   }
   std::string text = message("the shader ", shader, " does not compile with ", state.desc.name);
   for (const GlslMessage& found : output.messages) {

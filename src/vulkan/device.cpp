@@ -34,8 +34,7 @@ Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   if (Result<void> s = detail::check_members(desc, "DeviceDesc"); !s) return s.error();
   for (std::size_t i = 0; i < desc.enabled_extensions.size(); ++i) {
     if (desc.enabled_extensions[i] != nullptr) continue;
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 detail::message("DeviceDesc::enabled_extensions[", i, "] is null")};
+    return detail::invalid("DeviceDesc::enabled_extensions[", i, "] is null");
   }
   auto capabilities = detail::read_capabilities(
       {desc.instance, desc.physical_device, desc.get_instance_proc_addr, desc.api_version,

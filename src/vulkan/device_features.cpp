@@ -221,9 +221,8 @@ void Creation::write_names() {
 Result<void> Creation::write() {
   const std::size_t needed = needed_bytes();
   if (needed > pieces_.room()) {
-    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("EnableMemory has no room for this many extensions: ", needed,
-                         " bytes are needed, it has ", pieces_.room())};
+    return limit_exceeded("EnableMemory has no room for this many extensions: ", needed,
+                          " bytes are needed, it has ", pieces_.room());
   }
   const VkBool32 yes = VK_TRUE;
   for (const DeviceFeatureRow* row : rows_) {

@@ -14,9 +14,8 @@ namespace vkattn::detail {
 Result<ShaderCode> built_shader(std::span<const ShaderBinary> set, std::string_view name) {
   const ShaderBinary* const binary = find_shader(set, name);
   if (binary != nullptr && binary->is_built()) return binary->code();
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("this build left the shader ", name,
-                       " out: ", binary != nullptr ? binary->reason : "there is none of that name")};
+  return unsupported("this build left the shader ", name,
+                     " out: ", binary != nullptr ? binary->reason : "there is none of that name");
 }
 
 ExecutionModes offered_modes(const Capabilities& capabilities) {
