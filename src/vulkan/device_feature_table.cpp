@@ -1,9 +1,10 @@
 // The table of device features: see device_feature_table.hpp.
 #include "vulkan/device_feature_table.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <string_view>
+
+#include "vulkan/functions.hpp"
 
 namespace vkattn::detail {
 
@@ -303,10 +304,7 @@ void drop_features_without_extension(std::span<const char* const> enabled_extens
   for (const DeviceFeatureRow& row : kFeatures) {
     const bool is_in_core = row.core_version != 0 && api_version >= row.core_version;
     if (row.extension == nullptr || is_in_core) continue;
-    const auto is_its = [&](const char* name) { return std::string_view(name) == row.extension; };
-    if (std::none_of(enabled_extensions.begin(), enabled_extensions.end(), is_its)) {
-      capabilities.*row.member = false;
-    }
+    if (!has_extension(enabled_extensions, row.extension)) capabilities.*row.member = false;
   }
 }
 

@@ -24,7 +24,9 @@ class Offer {
   [[nodiscard]] static Result<Offer> of(const PhysicalDeviceDesc& desc);
 
   /// Supported and not disabled; `core_version` is when it need not be named any more (0: never).
-  [[nodiscard]] bool has_extension(std::string_view name) const { return contains(extensions_, name); }
+  [[nodiscard]] bool has_extension(std::string_view name) const {
+    return detail::has_extension(extensions_, name);
+  }
   [[nodiscard]] bool is_disabled(std::string_view name) const {
     return std::find(desc_.disabled_extensions.begin(), desc_.disabled_extensions.end(), name) !=
            desc_.disabled_extensions.end();
@@ -52,10 +54,6 @@ class Offer {
   }
 
  private:
-  static bool contains(const std::vector<VkExtensionProperties>& all, std::string_view name) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const VkExtensionProperties& each) { return name == each.extensionName; });
-  }
   void query_features(const InstanceFunctions& vk);
 
   PhysicalDeviceDesc desc_;
@@ -141,10 +139,8 @@ class Creation {
 
  private:
   [[nodiscard]] bool has_extension(std::string_view name) const {
-    for (std::uint32_t i = 0; i < info_.enabledExtensionCount; ++i) {
-      if (name == info_.ppEnabledExtensionNames[i]) return true;
-    }
-    return std::find(added_.begin(), added_.end(), name) != added_.end();
+    const std::span<const char* const> callers(info_.ppEnabledExtensionNames, info_.enabledExtensionCount);
+    return detail::has_extension(callers, name) || detail::has_extension(added_, name);
   }
   [[nodiscard]] std::byte* find(VkStructureType type) const;
   /// The row's bit in a structure that the caller or write_structure() put there; null where there is none.
