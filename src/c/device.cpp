@@ -123,12 +123,7 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
 }
 
 size_t vkattn_device_describe(const vkattn_device* device, char* text, size_t capacity) {
-  std::size_t bytes = 0;
-  (void)c::run(nullptr, [&]() -> Result<void> {
-    bytes = c::copy_text(c::is_alive(device) ? device->device.describe() : std::string(), text, capacity);
-    return {};
-  });
-  return bytes;
+  return c::copy_words(device, text, capacity, [](const vkattn_device& it) { return it.device.describe(); });
 }
 
 vkattn_result vkattn_device_retain(vkattn_device* device) {

@@ -72,6 +72,15 @@ const AttentionPlan* attention_of(const vkattn_plan& plan) {
   return std::get_if<AttentionPlan>(&plan.plan);
 }
 
+const Plan& plan_of(const vkattn_plan& plan) {
+  return std::visit([](const auto& it) -> const Plan& { return it; }, plan.plan);
+}
+
+const Plan& kernel_plan(const vkattn_plan& plan) {
+  const AttentionPlan* const attention = attention_of(plan);
+  return attention != nullptr ? *attention : plan_of(plan);
+}
+
 Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob, std::size_t* bytes) {
   const std::size_t capacity = *bytes;
   *bytes = from.size();
