@@ -34,7 +34,4 @@ template <class Plan>
                                                         std::unique_ptr<Operation> operation,
                                                         const PlanOptions& options);
 
-/// Every plan that is made tells the log of itself.
-void log_plan(const PlanState& plan);
-
 }  // namespace vkattn::detail

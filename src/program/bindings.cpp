@@ -1,7 +1,10 @@
 // From a call's tensors to descriptor sets, push constants and parameters.
+#include <vkattn/bindings.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
@@ -245,3 +248,12 @@ Result<void> Program::rewrite(BindingsState& bindings, const ProgramCall& call) 
 }
 
 }  // namespace vkattn::detail
+
+namespace vkattn {
+
+Bindings::Bindings(Shared<detail::BindingsState> state) : state_(std::move(state)) {}
+Bindings::Bindings(Bindings&&) noexcept = default;
+Bindings& Bindings::operator=(Bindings&&) noexcept = default;
+Bindings::~Bindings() = default;
+
+}  // namespace vkattn
