@@ -9,6 +9,7 @@
 #include "attention/positions.hpp"
 #include "attention/tensor_rules.hpp"
 #include "common/checked.hpp"
+#include "common/integers.hpp"
 #include "common/message.hpp"
 
 namespace vkattn {
@@ -21,10 +22,6 @@ constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxTotalLength = (std::int64_t{1} << 31) - 1;  // int32 lengths count to it
 
 using Desc = const AttentionDesc&;
-
-std::uint32_t narrow(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
 
 void add(SpecializationValues& values, std::uint32_t id, std::uint32_t value) {
   values.push_back({id, value});

@@ -36,16 +36,7 @@ struct Request {
   const PlanOptions& options;
 };
 
-std::uint32_t narrow(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-
 // --- Parameters and constants ---
-
-// An unused stride may be too large for the parameter.
-std::uint32_t stride32(std::int64_t stride, std::int64_t extent) {
-  return extent > 1 ? narrow(stride) : 0U;
-}
 
 BackwardParams backward_params(const Request& request) {
   const BackwardDesc& desc = request.desc;
@@ -151,13 +142,6 @@ void add_gradients(const Request& request, ProgramDesc& program, ProgramSet& set
     program.tensors.push_back(program_tensor(row, request.desc));
     add_offset_word(row, program);
   }
-}
-
-void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
-  if (area.bytes == 0) return;
-  binding.from = ProgramBinding::From::kWorkspace;
-  binding.workspace_byte = area.offset;
-  binding.bytes = area.bytes;
 }
 
 // What the forward pass has written is read.

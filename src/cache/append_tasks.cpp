@@ -135,11 +135,6 @@ Result<void> TaskMaker::bind_rows(Task& task, const Rows& rows) {
   return bind(task, rows.scales);
 }
 
-// A stride that is used, in elements or blocks; an unused one may be too large for the parameter.
-std::uint32_t stride32(const TensorDesc& tensor, std::int64_t stride, std::int64_t extent) {
-  return extent > 1 ? static_cast<std::uint32_t>(stride / block_elements(tensor.type)) : 0U;
-}
-
 /// A tensor of rows as its row of the table has it.
 struct Side {
   TensorDesc tensor;
@@ -164,10 +159,11 @@ bool lies_as(const Side& side, const Side& other) {
 
 void add_strides(const Side& source, const Side& target, AppendParams& params) {
   const auto strides = [](const Side& side) {
-    const TensorDesc& tensor = side.tensor;
-    return std::array{stride32(tensor, tensor.strides->batch, side.extents.batch),
-                      stride32(tensor, tensor.strides->head, side.extents.heads),
-                      stride32(tensor, tensor.strides->row, side.extents.rows)};
+    const Strides& s = *side.tensor.strides;
+    const std::int64_t block = block_elements(side.tensor.type);  // strides of blocks are counted in blocks
+    return std::array{stride32(s.batch / block, side.extents.batch),
+                      stride32(s.head / block, side.extents.heads),
+                      stride32(s.row / block, side.extents.rows)};
   };
   const auto from = strides(source);
   const auto to = strides(target);

@@ -21,9 +21,7 @@ namespace detail {
 
 namespace {
 
-/// The block mask's number among the program's tensors, behind those of the table and of a score function.
-constexpr std::size_t kBlockMask = kTensorCount + kMaxScoreBuffers;
-static_assert(kBlockMask + 1 <= kMostTensors);
+static_assert(kBlockMaskTensor + 1 <= kMostTensors);
 
 class AttentionOperation final : public OperationOf<AttentionOperation, AttentionDesc, AttentionTensors> {
  public:
@@ -73,7 +71,7 @@ class AttentionOperation final : public OperationOf<AttentionOperation, Attentio
 
   [[nodiscard]] Result<void> add_tensors(const AttentionTensors& tensors, OperationCall& call) const override;
   [[nodiscard]] std::size_t tensor_index(BufferRange AttentionTensors::*tensor) const override {
-    return tensor == &AttentionTensors::block_mask ? kBlockMask : detail::tensor_index(tensor);
+    return tensor == &AttentionTensors::block_mask ? kBlockMaskTensor : detail::tensor_index(tensor);
   }
 
  private:
@@ -166,10 +164,6 @@ Result<void> AttentionOperation::add_tensors(const AttentionTensors& tensors, Op
   return {};
 }
 
-const AttentionOperation& attention_of(const PlanState& plan) {
-  return static_cast<const AttentionOperation&>(*plan.operation);
-}
-
 }  // namespace
 
 template <>
@@ -182,27 +176,27 @@ struct OperationFor<AttentionDesc> {
 template class PlanOf<AttentionPlan, AttentionDesc, AttentionTensors>;
 
 const TileSizes& AttentionPlan::tile() const {
-  return detail::attention_of(state()).config().tile;
+  return detail::operation_of<AttentionDesc>(state()).config().tile;
 }
 
 std::uint32_t AttentionPlan::shared_memory_bytes() const {
-  return detail::attention_of(state()).config().shared_bytes;
+  return detail::operation_of<AttentionDesc>(state()).config().shared_bytes;
 }
 
 DataType AttentionPlan::probability_type() const {
-  return detail::attention_of(state()).config().probability_type;
+  return detail::operation_of<AttentionDesc>(state()).config().probability_type;
 }
 
 DataType AttentionPlan::arithmetic_type() const {
-  return detail::attention_of(state()).config().arithmetic_type;
+  return detail::operation_of<AttentionDesc>(state()).config().arithmetic_type;
 }
 
 VkDeviceSize AttentionPlan::block_mask_bytes() const {
-  return detail::attention_of(state()).layout().block_mask_bytes;
+  return detail::operation_of<AttentionDesc>(state()).layout().block_mask_bytes;
 }
 
 std::optional<BlockMaskLayout> AttentionPlan::block_mask_layout() const {
-  const detail::AttentionOperation& operation = detail::attention_of(state());
+  const auto& operation = detail::operation_of<AttentionDesc>(state());
   const detail::ForwardLayout& layout = operation.layout();
   if (layout.block_mask_bytes == 0 || layout.windows.size() != 1) return std::nullopt;
   const detail::FeatureParams params =

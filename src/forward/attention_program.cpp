@@ -70,6 +70,13 @@ std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc, const Ten
   return bindings;
 }
 
+void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
+  if (area.bytes == 0) return;
+  binding.from = ProgramBinding::From::kWorkspace;
+  binding.workspace_byte = area.offset;
+  binding.bytes = area.bytes;
+}
+
 DropoutWords dropout_words(const AttentionTensors& tensors) noexcept {
   return {static_cast<std::uint32_t>(tensors.dropout_seed),
           static_cast<std::uint32_t>(tensors.dropout_seed >> 32U), tensors.dropout_offset};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "attention/window.hpp"
+#include "forward/layout.hpp"
 #include "program/dispatch_limits.hpp"
 #include "program/program.hpp"
 
@@ -26,6 +27,9 @@ namespace vkattn::detail {
 [[nodiscard]] std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc,
                                                           const TensorWindows& whole,
                                                           const TensorWindows& parts);
+
+/// Binds a piece of the workspace; what stands in stays where the piece has no bytes.
+void bind_area(const WorkspaceArea& area, ProgramBinding& binding);
 
 /// What dropout takes of each execution: its seed, low and high, and its offset; and the parameters that they
 /// go to.

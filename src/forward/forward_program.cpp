@@ -97,21 +97,10 @@ void add_tensors(const LayoutRequest& request, const ForwardLayout& layout, Prog
   block_mask.may_be_null = true;
   block_mask.written = true;
   program.tensors.push_back(block_mask);
-  for (std::size_t i = tensor_table().size(); i < program.tensors.size(); ++i) {
+  for (std::size_t i = kTensorCount; i < program.tensors.size(); ++i) {
     program.tensors[i].alignment_bytes = request.capabilities.min_storage_offset_alignment;
     program.tensors[i].alignment_name = "minStorageBufferOffsetAlignment";
   }
-}
-
-std::size_t block_mask_index() {
-  return tensor_table().size() + kMaxScoreBuffers;
-}
-
-void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
-  if (area.bytes == 0) return;
-  binding.from = ProgramBinding::From::kWorkspace;
-  binding.workspace_byte = area.offset;
-  binding.bytes = area.bytes;
 }
 
 void bind_features(const AttentionDesc& desc, const PlannedWindow& window,
@@ -122,14 +111,14 @@ void bind_features(const AttentionDesc& desc, const PlannedWindow& window,
     ProgramBinding& mask = bindings[VKATTN_BINDING_BLOCK_MASK];
     bind_area(window.block_mask, mask);
     mask.from = ProgramBinding::From::kTensorOrWorkspace;
-    mask.index = static_cast<std::uint32_t>(block_mask_index());
+    mask.index = static_cast<std::uint32_t>(kBlockMaskTensor);
     mask.first_byte = window.kept_mask_byte;
     mask.exact = true;
   }
   for (std::size_t i = 0; i < score_tables(desc).size(); ++i) {
     ProgramBinding& table = bindings[VKATTN_BINDING_USER + i];
     table.from = ProgramBinding::From::kTensor;
-    table.index = static_cast<std::uint32_t>(tensor_table().size() + i);
+    table.index = static_cast<std::uint32_t>(kTensorCount + i);
     table.exact = true;
   }
 }

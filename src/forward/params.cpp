@@ -11,15 +11,6 @@ namespace vkattn::detail {
 
 namespace {
 
-std::uint32_t narrow(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-
-// The stride where the window has several, else 0: an unused stride may be too large for the parameter.
-std::uint32_t stride32(std::int64_t stride, std::int64_t extent) {
-  return extent > 1 ? narrow(stride) : 0U;
-}
-
 void set_strides(const AttentionDesc& desc, const Window& w, AttentionParams& p) {
   const std::int64_t kv_heads = divide_up(w.heads, desc.query_heads / desc.kv_heads);
   // What is packed has no stride between its entries; pages are the batch entries of K and V.

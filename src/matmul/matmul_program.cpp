@@ -35,10 +35,6 @@ constexpr std::int64_t kCopyQuad = 4;  // an invocation copies so many outer by 
 constexpr std::int64_t kMinPart = 256;
 constexpr std::int64_t kMaxParts = 64;
 
-std::uint32_t word(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-
 std::int64_t blocks(const MatmulConfig& config) {
   const MatmulView& view = config.view;
   return saturating_multiply(
@@ -95,23 +91,23 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
 
 MatmulParams params_of(const MatmulView& view, const InnerSplit& split) {
   MatmulParams params{};
-  params.a_batch_stride = word(view.a.batch_stride);
-  params.a_outer_stride = word(view.a.outer_stride);
-  params.a_inner_stride = word(view.a.inner_stride);
-  params.b_batch_stride = word(view.b.batch_stride);
-  params.b_outer_stride = word(view.b.outer_stride);
-  params.b_inner_stride = word(view.b.inner_stride);
-  params.output_batch_stride = word(view.output.batch);
-  params.output_row_stride = word(view.output.row);
-  params.output_column_stride = word(view.output.column);
+  params.a_batch_stride = narrow(view.a.batch_stride);
+  params.a_outer_stride = narrow(view.a.outer_stride);
+  params.a_inner_stride = narrow(view.a.inner_stride);
+  params.b_batch_stride = narrow(view.b.batch_stride);
+  params.b_outer_stride = narrow(view.b.outer_stride);
+  params.b_inner_stride = narrow(view.b.inner_stride);
+  params.output_batch_stride = narrow(view.output.batch);
+  params.output_row_stride = narrow(view.output.row);
+  params.output_column_stride = narrow(view.output.column);
   params.bias_row_stride = view.bias_by_row ? 1 : 0;
   params.bias_column_stride = view.bias_by_row ? 0 : 1;
-  params.batch = word(view.batch);
-  params.rows = word(view.rows);
-  params.columns = word(view.columns);
-  params.inner = word(view.inner);
-  params.parts = word(split.parts);
-  params.part_inner = word(split.inner);
+  params.batch = narrow(view.batch);
+  params.rows = narrow(view.rows);
+  params.columns = narrow(view.columns);
+  params.inner = narrow(view.inner);
+  params.parts = narrow(split.parts);
+  params.part_inner = narrow(split.inner);
   return params;
 }
 
@@ -194,13 +190,13 @@ Result<void> add_copy(const MatmulDesc& desc, const MatmulOperand& given, const 
                       const MatmulView& view, std::uint64_t copy_byte, const PlanOptions& options,
                       const Capabilities& capabilities, ProgramDesc& program) {
   MatmulParams params{};
-  params.a_batch_stride = word(given.batch_stride);
-  params.a_outer_stride = word(given.outer_stride);
-  params.a_inner_stride = word(given.inner_stride);
-  params.output_batch_stride = word(copy.batch_stride);
-  params.output_row_stride = word(copy.outer_stride);
-  params.rows = word(copy.outer);
-  params.inner = word(view.inner);
+  params.a_batch_stride = narrow(given.batch_stride);
+  params.a_outer_stride = narrow(given.outer_stride);
+  params.a_inner_stride = narrow(given.inner_stride);
+  params.output_batch_stride = narrow(copy.batch_stride);
+  params.output_row_stride = narrow(copy.outer_stride);
+  params.rows = narrow(copy.outer);
+  params.inner = narrow(view.inner);
   ProgramSet set = set_with(params);
   bind(desc, given.tensor, set.bindings[VKATTN_MATMUL_BINDING_A]);
   bind_workspace(copy_byte, copy_bytes(copy, view), set.bindings[VKATTN_MATMUL_BINDING_PARTIALS]);
