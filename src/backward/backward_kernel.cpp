@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "attention/features.hpp"
-#include "backward/backward_forms.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"

@@ -46,6 +46,17 @@ struct BackwardKernel {
   return desc.has_grad_query || kernel.keeps_pairs;
 }
 
+/// One common 16-bit type of Q, K, V and dO, or the reason against.
+[[nodiscard]] Result<void> check_one_matrix_type(const BackwardDesc& desc);
+
+/// The forms on matrix units: each gives its configuration for a problem on a device, or the reason against.
+/// @{
+[[nodiscard]] Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc,
+                                                               const Capabilities& capabilities);
+[[nodiscard]] Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc,
+                                                                const Capabilities& capabilities);
+/// @}
+
 using BackwardSelection = SelectionOf<BackwardKernel>;
 [[nodiscard]] Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc,
                                                                const Capabilities& capabilities,

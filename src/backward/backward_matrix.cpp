@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "attention/tensor_rules.hpp"
-#include "backward/backward_forms.hpp"
+#include "backward/backward_kernel.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"

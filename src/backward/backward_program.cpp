@@ -6,7 +6,6 @@
 
 #include "attention/features.hpp"
 #include "attention/tensor_table.hpp"
-#include "backward/backward_params.hpp"
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"

@@ -6,7 +6,6 @@
 #include <cstddef>
 
 #include "attention/params.hpp"
-#include "backward/backward_params.hpp"
 #include "shared/backward_constants.h"
 
 namespace vkattn::detail {

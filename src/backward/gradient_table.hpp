@@ -1,15 +1,23 @@
-// The table of the tensors that the backward pass has beside the forward one's (attention/tensor_table.hpp).
+// The table of the tensors that the backward pass has beside the forward one's (attention/tensor_table.hpp),
+// and the parameters that their offsets are added to.
 #pragma once
 
 #include <vkattn/backward.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "attention/tensor_row.hpp"
 
 namespace vkattn::detail {
+
+namespace shared {
+using uint = std::uint32_t;
+#include "shared/backward_params.h"
+}  // namespace shared
+using shared::BackwardParams;
 
 using GradientRow = TensorRowOf<BackwardDesc, BackwardTensors>;
 

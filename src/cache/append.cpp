@@ -4,7 +4,7 @@
 
 #include "attention/features.hpp"
 #include "attention/tensor_rules.hpp"
-#include "cache/append_sizes.hpp"
+#include "cache/append_tasks.hpp"
 #include "cache/append_tensors.hpp"
 #include "common/message.hpp"
 

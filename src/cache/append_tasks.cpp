@@ -7,8 +7,6 @@
 #include <cstring>
 
 #include "attention/features.hpp"
-#include "cache/append_params.hpp"
-#include "cache/append_sizes.hpp"
 #include "cache/append_tensors.hpp"
 #include "cache/rotary.hpp"
 #include "common/checked.hpp"

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 
-#include "cache/append_params.hpp"
 #include "shared/cache_constants.h"
 
 namespace vkattn::detail {

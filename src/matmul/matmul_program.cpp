@@ -11,7 +11,6 @@
 #include "common/message.hpp"
 #include "kernels/split.hpp"
 #include "matmul/matmul_copies.hpp"
-#include "matmul/matmul_params.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "operation/table_tensors.hpp"
 #include "program/dispatch_limits.hpp"
