@@ -41,7 +41,7 @@ void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, st
   // Even chunks, no small last one.
   const std::uint64_t chunks = divide_up(keys, most);
   layout.chunk_keys =
-      static_cast<std::uint32_t>(divide_up(divide_up(keys, chunks), std::uint64_t{kChunkStep}) * kChunkStep);
+      static_cast<std::uint32_t>(round_up(divide_up(keys, chunks), std::uint64_t{kChunkStep}));
   layout.chunks = static_cast<std::uint32_t>(divide_up(keys, std::uint64_t{layout.chunk_keys}));
 }
 
@@ -51,7 +51,7 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
   std::uint64_t elements = 0;
   const auto take = [&](std::uint32_t& place, bool used, std::uint64_t count) {
     place = static_cast<std::uint32_t>(elements);
-    if (used) elements += divide_up(count, std::uint64_t{4}) * 4;
+    if (used) elements += round_up(count, std::uint64_t{4});
   };
   const auto head_dim = static_cast<std::uint64_t>(attention.head_dim);
   const auto value_dim = static_cast<std::uint64_t>(attention.value_dim);
@@ -103,12 +103,12 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
     choose_chunk(desc, capabilities, options.chunk_keys, layout);
   } else {
     const auto keys = static_cast<std::uint32_t>(std::max<std::int64_t>(desc.attention.kv_length, 1));
-    layout.chunk_keys = divide_up(keys, kChunkStep) * kChunkStep;
+    layout.chunk_keys = round_up(keys, kChunkStep);
   }
   layout.keeps_deltas = kernel.keeps_deltas && layout.chunks > 1;
   const std::uint64_t alignment = binding_alignment(capabilities);
   const auto append = [&](std::uint64_t bytes) {
-    const WorkspaceArea area{divide_up(layout.workspace_bytes, alignment) * alignment, bytes};
+    const WorkspaceArea area{round_up(layout.workspace_bytes, alignment), bytes};
     if (bytes != 0) layout.workspace_bytes = area.offset + bytes;
     return area;
   };

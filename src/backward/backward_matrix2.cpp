@@ -7,6 +7,7 @@
 
 #include "attention/tensor_rules.hpp"
 #include "backward/backward_kernel.hpp"
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
 #include "shared/backward_constants.h"

@@ -58,9 +58,8 @@ Result<void> check_rows(const AppendDesc& desc) {
 }
 
 Result<void> check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType cache_key) {
-  if (rotary.style > RotaryStyle::kHalfSplit) {
-    return invalid("rotary.style holds ", static_cast<std::uint32_t>(rotary.style), ", which names no style");
-  }
+  if (Result<void> s = check_enum("rotary.style", rotary.style, RotaryStyle::kHalfSplit, "style"); !s)
+    return s;
   if (rotary.style == RotaryStyle::kNone) return {};
   if (rotary.dims % 2 != 0 || rotary.dims < 2 || rotary.dims > head_dim) {
     return invalid("rotary.dims is ", rotary.dims, " but must be even and from 2 to head_dim, which is ",

@@ -15,6 +15,12 @@ template <std::integral A, std::integral B>
   return a / b + static_cast<T>(a % b != 0);  // a + b may not fit
 }
 
+/// The next multiple of a unit, from a number that is not negative on.
+template <std::integral A, std::integral B>
+[[nodiscard]] constexpr std::common_type_t<A, B> round_up(A value, B unit) {
+  return divide_up(value, unit) * unit;
+}
+
 /// A size or stride as the shaders' parameters have it.
 [[nodiscard]] constexpr std::uint32_t narrow(std::int64_t value) {
   return static_cast<std::uint32_t>(value);

@@ -29,7 +29,7 @@ class Workspace {
                             capabilities_.max_storage_buffer_range);
     }
     const std::uint64_t alignment = binding_alignment(capabilities_);
-    const WorkspaceArea area{divide_up(bytes_, alignment) * alignment, static_cast<std::uint64_t>(bytes)};
+    const WorkspaceArea area{round_up(bytes_, alignment), static_cast<std::uint64_t>(bytes)};
     bytes_ = area.offset + area.bytes;
     return area;
   }
@@ -206,7 +206,7 @@ Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspac
     if (!area) return area.error();
     window.block_mask = *area;
     const std::uint64_t alignment = binding_alignment(request.capabilities);
-    window.kept_mask_byte = divide_up(layout.block_mask_bytes, alignment) * alignment;
+    window.kept_mask_byte = round_up(layout.block_mask_bytes, alignment);
     layout.block_mask_bytes = window.kept_mask_byte + area->bytes;
   }
   if (needs_row_lse(request.desc) && !request.desc.has_lse) {

@@ -27,9 +27,8 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
 }
 
 Error no_possible_tile(std::span<const TileSizes> tiles) {
-  return {ErrorCode::kUnsupported, VK_SUCCESS,
-          tiles.empty() ? "the tile table has no block sizes for this problem on this device"
-                        : message("cannot work with the block sizes ", to_string(tiles.front()))};
+  if (tiles.empty()) return unsupported("the tile table has no block sizes for this problem on this device");
+  return unsupported("cannot work with the block sizes ", to_string(tiles.front()));
 }
 
 std::string feature_form(const AttentionDesc& desc, std::string_view base) {

@@ -83,10 +83,10 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   const FragmentLimits limits = fragment_limits(capabilities);
   const std::uint32_t widest =
       std::max(tile.shape.n, limits.sums * tile.subgroup_size / tile.subgroup_rows());
-  const std::uint32_t slices = (value_dim + widest - 1) / widest;
+  const std::uint32_t slices = divide_up(value_dim, widest);
   // A scale's dims lie in one slice.
   const std::uint32_t unit = tile.values_scaled ? kScaleDims : tile.shape.n;
-  tile.slice_dims = round_up((value_dim + slices - 1) / slices, unit);
+  tile.slice_dims = round_up(divide_up(value_dim, slices), unit);
   const std::uint32_t held = tile.sums() + tile.scores() + query_registers(tile, capabilities);
   tile.query_in_registers = held <= limits.held;
   // RDNA3 loads an operand's columns key by key; a transposed stage makes them neighbours.
@@ -188,7 +188,7 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   config.uses_matrix_units = true;
   config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
   add_specialization(desc, tile, config.constants);
-  const std::int64_t slices = (desc.value_dim + tile.slice_dims - 1) / tile.slice_dims;
+  const std::int64_t slices = divide_up(desc.value_dim, std::int64_t{tile.slice_dims});
   config.summary = message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m,
                            "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", *lanes,
                            ", queries in ", tile.query_in_registers ? "registers, " : "shared memory, ",

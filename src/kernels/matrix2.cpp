@@ -8,6 +8,7 @@
 
 #include "attention/tensor_rules.hpp"
 #include "common/checked.hpp"
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
@@ -61,8 +62,8 @@ struct Matrix2Tile {
 // `dims` in as few blocks as `most` allows, all of them of one multiple of the granularity.
 std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t granularity) {
   const auto whole = static_cast<std::uint32_t>(dims);
-  const std::uint32_t blocks = (whole + most - 1) / most;
-  return round_up((whole + blocks - 1) / blocks, granularity);
+  const std::uint32_t blocks = divide_up(whole, most);
+  return round_up(divide_up(whole, blocks), granularity);
 }
 
 // The tile of that size on matrices of that entry, where they allow it.

@@ -8,10 +8,6 @@
 
 namespace vkattn::detail {
 
-[[nodiscard]] constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
 /// Types of K and V that a kernel on matrix units takes beside that of Q.
 enum class QuantisedOperands { kNone, kFloat8, kAll };
 

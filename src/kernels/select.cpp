@@ -95,7 +95,7 @@ Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRe
   const auto is_of_kernel = [&](const KernelRefusal& refusal) { return refusal.kernel == kernel; };
   const auto refusal = std::find_if(refusals.begin(), refusals.end(), is_of_kernel);
   if (refusal == refusals.end()) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason};
+  return unsupported(refusal->reason);
 }
 
 Error nothing_accepts(std::span<const KernelSupport> considered, ErrorCode code, std::string_view problem) {

@@ -29,13 +29,13 @@ std::int64_t fewest_keys_of_part(const Capabilities& capabilities, const KernelC
 
 // The share of workgroup slots that are busy over all waves.
 double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
-  return static_cast<double>(workgroups) / static_cast<double>(divide_up(workgroups, slots) * slots);
+  return static_cast<double>(workgroups) / static_cast<double>(round_up(workgroups, slots));
 }
 
 }  // namespace
 
 KvSplit split_span(std::int64_t kv_length, std::int64_t span, std::int64_t parts, std::int64_t step) {
-  const std::int64_t keys = divide_up(divide_up(span, parts), step) * step;
+  const std::int64_t keys = round_up(divide_up(span, parts), step);
   const std::int64_t all = std::max<std::int64_t>(divide_up(kv_length, keys), 1);
   // Wherever they begin, `span` keys lie in so many parts.
   const std::int64_t seen = divide_up(span - 1, keys) + 1;

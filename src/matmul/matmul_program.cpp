@@ -71,7 +71,7 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
   for (std::size_t i = 0; i < 2; ++i) {
     const MatmulOperand& operand = *operands_of(view)[i];
     if (!operand.is_copied) continue;
-    areas.copy_byte[i] = divide_up(areas.bytes, alignment) * alignment;
+    areas.copy_byte[i] = round_up(areas.bytes, alignment);
     areas.copy_bytes[i] = copy_bytes(operand, view);
     if (areas.copy_bytes[i] > capabilities.max_storage_buffer_range) {
       return limit_exceeded("a copy of an operand takes ", areas.copy_bytes[i],
@@ -284,7 +284,7 @@ Result<InnerSplit> choose_inner_split(const MatmulConfig& config, const Capabili
   const std::int64_t inner = config.view.inner;
   const auto into = [&](std::int64_t parts) {
     if (parts <= 1 || inner == 0) return InnerSplit{1, inner};
-    const std::int64_t part = divide_up(divide_up(inner, parts), kPartUnit) * kPartUnit;
+    const std::int64_t part = round_up(divide_up(inner, parts), kPartUnit);
     return InnerSplit{divide_up(inner, part), part};
   };
   if (wanted > kMaxParts) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <string_view>
 
+#include "attention/tensor_rules.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/message.hpp"
 #include "module/layer_shape.hpp"
@@ -67,9 +68,10 @@ Result<void> check_weight_type(const MultiHeadAttentionDesc& desc) {
 }
 
 Result<void> check_types(const MultiHeadAttentionDesc& desc) {
-  if (desc.inputs > LayerInputs::kSeparate) {
-    return invalid("MultiHeadAttentionDesc::inputs holds ", static_cast<std::uint32_t>(desc.inputs),
-                   ", which names no inputs");
+  if (Result<void> s =
+          check_enum("MultiHeadAttentionDesc::inputs", desc.inputs, LayerInputs::kSeparate, "inputs");
+      !s) {
+    return s;
   }
   for (const auto& [what, type] :
        {std::pair{"type", desc.type}, std::pair{"parameter_type", *desc.parameter_type}}) {

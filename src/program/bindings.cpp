@@ -23,7 +23,7 @@ void add_to_word(std::byte* word, std::uint32_t value) noexcept {
 }
 
 std::uint64_t whole_words(std::uint64_t bytes) noexcept {
-  return divide_up(bytes, std::uint64_t{4}) * 4;
+  return round_up(bytes, std::uint64_t{4});
 }
 
 }  // namespace
@@ -143,8 +143,7 @@ StepRange Program::slice_of(const StepRange& all, const RecordOptions& options) 
 }
 
 std::uint64_t Program::parameter_bytes(const ProgramSet& set) const noexcept {
-  const std::uint64_t alignment = binding_alignment(device_->capabilities);
-  return divide_up(std::uint64_t{set.parameters.size()}, alignment) * alignment;
+  return round_up(std::uint64_t{set.parameters.size()}, binding_alignment(device_->capabilities));
 }
 
 std::uint64_t Program::parameter_bytes() const noexcept {

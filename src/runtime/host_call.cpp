@@ -20,7 +20,7 @@ using namespace detail;
 
 /// As AttentionPlan::range_bytes() has them.
 VkDeviceSize whole_words(std::size_t bytes) {
-  return divide_up(bytes, std::size_t{4}) * 4;
+  return round_up(bytes, std::size_t{4});
 }
 
 Result<Buffer> upload(const Runtime& runtime, std::span<const std::byte> bytes) {

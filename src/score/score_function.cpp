@@ -151,7 +151,7 @@ Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, co
       add(line != 0 ? source_error(desc, line, sentence).message : message(desc.name, ": ", sentence));
     }
   }
-  if (!text.empty()) return {ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(text)};
+  if (!text.empty()) return invalid(text);
   // What follows the text fails where something in it has no end.
   if (!source.unclosed.empty()) {
     return source_error(desc, source.unclosed_line, message(source.unclosed, " is never closed"));
@@ -226,7 +226,7 @@ Error kernel_error(const ScoreFunctionState& state, std::string_view shader, con
     text += message(found.text.empty() ? "" : ": ", in_user_text ? state.desc.name : found.file, ":",
                     found.line, ": ", readable(found.text));
   }
-  return {ErrorCode::kUnsupported, VK_SUCCESS, std::move(text)};
+  return unsupported(text);
 }
 
 Result<std::span<const std::uint32_t>> compile_kernel(ScoreFunctionState& state, std::string_view shader) {

@@ -45,8 +45,8 @@ struct SelfTestState {
     // Whole words, as tensors are accessed.
     const VkDeviceSize alignment =
         std::max<VkDeviceSize>(device->capabilities.min_storage_offset_alignment, 64);
-    const BufferRange range{VkBuffer{}, bytes, divide_up(size, VkDeviceSize{4}) * 4};
-    bytes = divide_up(bytes + range.size, alignment) * alignment;
+    const BufferRange range{VkBuffer{}, bytes, round_up(size, VkDeviceSize{4})};
+    bytes = round_up(bytes + range.size, alignment);
     return range;
   }
 };
