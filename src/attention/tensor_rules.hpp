@@ -42,6 +42,11 @@ template <class Enum>
 /// That a size which nothing else gives was set, and is at most `most`.
 [[nodiscard]] Result<void> check_given(std::string_view what, std::int64_t value, std::int64_t most);
 
+/// Whether a type is float32, float16 or bfloat16.
+[[nodiscard]] constexpr bool is_float(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
 /// The first rule that the tensor breaks. It has strides.
 [[nodiscard]] Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use);
 

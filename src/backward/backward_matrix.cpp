@@ -133,11 +133,7 @@ Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, Matri
 
 Result<void> check_support(const BackwardDesc& desc, const Capabilities& capabilities) {
   if (Result<void> s = check_one_matrix_type(desc); !s) return s;
-  if (Result<void> s = check_matrix_features(capabilities, desc.attention.query.type); !s) return s;
-  if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
-      !s)
-    return s;
-  return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
+  return check_subgroup_matrix_features(capabilities, desc.attention.query.type);
 }
 
 void set_pass(const BackwardDesc& desc, const Capabilities& capabilities, const MatrixPass& pass,

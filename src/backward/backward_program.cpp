@@ -187,17 +187,9 @@ Result<void> add_pass(const Request& request, const PassConfig& config, const Pa
                       std::uint32_t chunk, ProgramDesc& program) {
   const auto code = built_shader(shader_binaries(), config.shader);
   if (!code) return code.error();
-  ProgramPass pass;
-  pass.name = config.name;
-  pass.shader = config.shader;
-  pass.code = *code;
-  pass.specialization = constants(request, config);
-  pass.workgroup_size = config.workgroup_size;
-  pass.required_subgroup_size = config.required_subgroup_size;
-  // The rows' pass writes over the pairs of the chunk before, and others read its own, and sums.
-  pass.barrier = kAfterPasses;
   const auto index = static_cast<std::uint32_t>(program.passes.size());
-  program.passes.push_back(std::move(pass));
+  // Each waits: the rows' pass writes over the pairs of the chunk before, and others read its pairs and sums.
+  program.passes.push_back(configured_pass(config, *code, constants(request, config)));
   UnitLimits limits = dispatch_limits(request.capabilities, request.options.max_dispatch_ns,
                                       work.unit_flops / assumed_flops_per_ns(request.capabilities));
   limits.units_per_group = work.units_per_group;

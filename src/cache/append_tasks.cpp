@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 
 #include "attention/features.hpp"
 #include "cache/append_tensors.hpp"
@@ -263,8 +262,7 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
   const auto code = built_shader(shader_binaries(), task.shader);
   if (!code) return code.error();
   set_stand_ins(task.set.bindings);
-  task.set.push_constants.resize(sizeof(AppendParams));
-  std::memcpy(task.set.push_constants.data(), &task.params, sizeof(AppendParams));
+  task.set.push_constants = bytes_of(task.params);
   const auto index = static_cast<std::uint32_t>(program.passes.size());
   ProgramPass pass;
   pass.name = task.name;

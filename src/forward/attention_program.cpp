@@ -4,6 +4,7 @@
 #include <vkattn/score_shaders.hpp>
 
 #include <span>
+#include <utility>
 
 #include "attention/features.hpp"
 #include "attention/params.hpp"
@@ -75,6 +76,18 @@ void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
   binding.from = ProgramBinding::From::kWorkspace;
   binding.workspace_byte = area.offset;
   binding.bytes = area.bytes;
+}
+
+ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code, SpecializationValues values) {
+  ProgramPass pass;
+  pass.name = config.name;
+  pass.shader = config.shader;
+  pass.code = code;
+  pass.specialization = std::move(values);
+  pass.workgroup_size = config.workgroup_size;
+  pass.required_subgroup_size = config.required_subgroup_size;
+  pass.barrier = kAfterPasses;
+  return pass;
 }
 
 DropoutWords dropout_words(const AttentionTensors& tensors) noexcept {

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "attention/window.hpp"
@@ -43,11 +42,8 @@ void add_dropout_words(ProgramDesc& program);
 inline constexpr PassBarrier kAfterPasses{VK_ACCESS_SHADER_WRITE_BIT,
                                           VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
 
-template <class Params>
-[[nodiscard]] std::vector<std::byte> bytes_of(const Params& params) {
-  std::vector<std::byte> bytes(sizeof(params));
-  std::memcpy(bytes.data(), &params, sizeof(params));
-  return bytes;
-}
+/// A pass by its configuration, which waits for those before it.
+[[nodiscard]] ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code,
+                                          SpecializationValues values);
 
 }  // namespace vkattn::detail

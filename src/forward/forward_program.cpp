@@ -61,15 +61,7 @@ Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shade
 Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned) {
   const auto code = shader_code(desc, planned.config.shader);
   if (!code) return code.error();
-  ProgramPass pass;
-  pass.name = planned.config.name;
-  pass.shader = planned.config.shader;
-  pass.code = *code;
-  pass.specialization = specialization(desc, planned.config, planned.variant);
-  pass.workgroup_size = planned.config.workgroup_size;
-  pass.required_subgroup_size = planned.config.required_subgroup_size;
-  pass.barrier = kAfterPasses;
-  return pass;
+  return configured_pass(planned.config, *code, specialization(desc, planned.config, planned.variant));
 }
 
 // --- Tensors and bindings ---

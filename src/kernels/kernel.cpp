@@ -35,12 +35,6 @@ std::string feature_form(const AttentionDesc& desc, std::string_view base) {
   return message(base, has_features(desc) ? "_features" : "");
 }
 
-Result<void> refuse_features(const AttentionDesc& desc) {
-  const std::string_view feature = first_feature(desc);
-  if (feature.empty()) return {};
-  return unsupported("cannot do ", feature);
-}
-
 std::string shader_for(const AttentionDesc& desc, const Capabilities& capabilities, std::string_view base,
                        std::string_view words) {
   const auto is_16bit = [](const TensorDesc& tensor) { return element_bytes(tensor.type) == 2; };

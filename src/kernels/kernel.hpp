@@ -114,9 +114,6 @@ inline constexpr std::int64_t kFewRows = 16;
 /// The form with features where the problem has some.
 [[nodiscard]] std::string feature_form(const AttentionDesc& desc, std::string_view base);
 
-/// Refuses what a kernel cannot do of the features, in words.
-[[nodiscard]] Result<void> refuse_features(const AttentionDesc& desc);
-
 /// The pass that finds out which blocks of rows and keys are hidden whole.
 [[nodiscard]] PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
                                               const KernelConfig& kernel);

@@ -131,14 +131,6 @@ Result<MatrixTile> choose_fragments(const AttentionDesc& desc, const Capabilitie
                      lanes);
 }
 
-Result<void> check_khr_features(const Capabilities& capabilities, DataType operand) {
-  if (Result<void> s = check_matrix_features(capabilities, operand); !s) return s;
-  if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
-      !s)
-    return s;
-  return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
-}
-
 void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
                         SpecializationValues& specialization) {
   const auto add = [&](std::uint32_t id, auto value) {
@@ -166,7 +158,8 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
                                       Tiles tiles) {
   if (Result<void> status = check_matrix_types(desc, QuantisedOperands::kAll); !status) return status.error();
   const DataType operand = desc.query.type;
-  if (Result<void> status = check_khr_features(capabilities, operand); !status) return status.error();
+  if (Result<void> status = check_subgroup_matrix_features(capabilities, operand); !status)
+    return status.error();
   const auto shape = best_matrix_shape(capabilities, name(operand));
   if (!shape) return shape.error();
   const auto lanes = matrix_subgroup_size(capabilities, shape->n);

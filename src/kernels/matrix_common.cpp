@@ -71,6 +71,12 @@ Result<void> check_matrix_features(const Capabilities& c, DataType operand) {
                       "shaderBFloat16CooperativeMatrix (VK_KHR_shader_bfloat16)");
 }
 
+Result<void> check_subgroup_matrix_features(const Capabilities& c, DataType operand) {
+  if (Result<void> s = check_matrix_features(c, operand); !s) return s;
+  if (Result<void> s = need_feature(c.subgroup_shuffle, "subgroup shuffles in compute shaders"); !s) return s;
+  return need_feature(c.subgroup_vote, "subgroup votes in compute shaders");
+}
+
 Result<void> check_matrix2_features(const Capabilities& c, DataType operand) {
   if (Result<void> s = check_matrix_features(c, operand); !s) return s;
   if (Result<void> s = need_feature(c.api_version >= VK_API_VERSION_1_3, "Vulkan 1.3 (SPIR-V 1.6)"); !s)

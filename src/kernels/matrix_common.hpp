@@ -21,6 +21,9 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 /// What every kernel with cooperative matrices of that type needs.
 [[nodiscard]] Result<void> check_matrix_features(const Capabilities& capabilities, DataType operand);
 
+/// What a kernel needs besides whose subgroups reduce rows of matrices.
+[[nodiscard]] Result<void> check_subgroup_matrix_features(const Capabilities& capabilities, DataType operand);
+
 /// What every kernel on VK_NV_cooperative_matrix2 needs, and matrices of workgroup scope besides.
 [[nodiscard]] Result<void> check_matrix2_features(const Capabilities& capabilities, DataType operand);
 [[nodiscard]] Result<void> check_workgroup_matrix_features(const Capabilities& capabilities);

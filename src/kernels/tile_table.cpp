@@ -12,17 +12,17 @@ namespace vkattn::detail {
 namespace {
 
 constexpr TileMatch cpu(std::int64_t rows, std::int64_t keys) {
-  return {DeviceClass::kCpu, Architecture::kAny, 0, 0, rows, keys};
+  return {DeviceClass::kCpu, Architecture::kAny, 0, rows, keys};
 }
 
 constexpr TileMatch gpu(Architecture architecture, std::int64_t head_dim = 0, std::int64_t rows = 0) {
-  return {DeviceClass::kGpu, architecture, 0, head_dim, rows};
+  return {DeviceClass::kGpu, architecture, head_dim, rows};
 }
 
 constexpr std::int64_t kManyRows = 4096;  // of one KV head
 
 constexpr TileMatch wide(std::int64_t head_dim) {
-  return {DeviceClass::kAny, Architecture::kAny, 0, head_dim};
+  return {DeviceClass::kAny, Architecture::kAny, head_dim};
 }
 
 constexpr TileSizes lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
@@ -153,7 +153,6 @@ bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabiliti
     return false;
   if (match.architecture != Architecture::kAny && match.architecture != architecture(capabilities))
     return false;
-  if (match.key_bytes != 0 && match.key_bytes != element_bytes(desc.key.type)) return false;
   return desc.head_dim >= match.head_dim && packed_rows(desc) >= match.rows && desc.kv_length >= match.keys;
 }
 

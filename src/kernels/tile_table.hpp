@@ -29,11 +29,10 @@ enum class Architecture : std::uint8_t {
 
 enum class DeviceClass : std::uint8_t { kAny, kCpu, kGpu };
 
-/// What an entry is for. Numbers are the least that the problem must have, but for key_bytes; 0: any.
+/// What an entry is for. Numbers are the least that the problem must have; 0: any.
 struct TileMatch {
   DeviceClass device = DeviceClass::kAny;
   Architecture architecture = Architecture::kAny;
-  std::uint32_t key_bytes = 0;  ///< of an element of K
   std::int64_t head_dim = 0;
   std::int64_t rows = 0;  ///< of one KV head
   std::int64_t keys = 0;

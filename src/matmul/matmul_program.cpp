@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 
 #include "common/checked.hpp"
 #include "common/integers.hpp"
@@ -118,8 +117,7 @@ void bind(const MatmulDesc& desc, std::size_t index, ProgramBinding& binding) {
 ProgramSet set_with(const MatmulParams& params) {
   ProgramSet set;
   set.bindings.resize(VKATTN_MATMUL_BINDING_COUNT);
-  set.push_constants.resize(sizeof(params));
-  std::memcpy(set.push_constants.data(), &params, sizeof(params));
+  set.push_constants = bytes_of(params);
   return set;
 }
 

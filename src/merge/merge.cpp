@@ -1,7 +1,6 @@
 // Merging as an operation: its rules, its tensors, and the passes for outputs and lse.
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "common/checked.hpp"
@@ -85,8 +84,7 @@ void add_set(Desc desc, ProgramDesc& program) {
   params.parts = static_cast<std::uint32_t>(desc.parts);
   params.rows = static_cast<std::uint32_t>(desc.rows);
   params.value_dim = static_cast<std::uint32_t>(desc.value_dim);
-  set.push_constants.resize(sizeof(params));
-  std::memcpy(set.push_constants.data(), &params, sizeof(params));
+  set.push_constants = bytes_of(params);
   program.sets.push_back(std::move(set));
 }
 
@@ -154,10 +152,6 @@ class MergeOperation final : public OperationOfTable<MergeOperation, MergeDesc, 
                    d.has_lse ? " with lse" : "", "\n");
   }
 };
-
-bool is_float(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
-}
 
 }  // namespace
 

@@ -19,10 +19,6 @@ namespace {
 constexpr std::int64_t kMaxDims = std::int64_t{1} << 30;
 constexpr std::array<std::string_view, kProjections> kNames{"query", "key", "value"};
 
-bool is_plain(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
-}
-
 bool has_positions_in_scores(const AttentionDesc& attention) {
   return attention.causal || attention.window != SlidingWindow{} || attention.alibi != Alibi::kNone;
 }
@@ -56,7 +52,7 @@ void set_storage(MultiHeadAttentionDesc& desc) {
 
 Result<void> check_weight_type(const MultiHeadAttentionDesc& desc) {
   const DataType type = *desc.weight_type;
-  if (is_plain(type)) return {};
+  if (is_float(type)) return {};
   if (block_elements(type) == 1) {
     return invalid("MultiHeadAttentionDesc::weight_type is ", name(type),
                    " but must be f32, f16, bf16, q8_0 or q4_0");
@@ -75,7 +71,7 @@ Result<void> check_types(const MultiHeadAttentionDesc& desc) {
   }
   for (const auto& [what, type] :
        {std::pair{"type", desc.type}, std::pair{"parameter_type", *desc.parameter_type}}) {
-    if (!is_plain(type)) {
+    if (!is_float(type)) {
       return invalid("MultiHeadAttentionDesc::", what, " is ", name(type), " but must be f32, f16 or bf16");
     }
   }
@@ -233,7 +229,7 @@ Result<void> check_backward(const MultiHeadAttentionBackwardDesc& desc) {
     return invalid("gradients need what the forward pass saves: plan it with saves_for_gradients");
   }
   if (Result<void> s = check_all(desc.forward); !s) return s;
-  if (!is_plain(*desc.grad_parameter_type)) {
+  if (!is_float(*desc.grad_parameter_type)) {
     return invalid("grad_parameter_type is ", name(*desc.grad_parameter_type),
                    " but must be f32, f16 or bf16");
   }

@@ -87,6 +87,13 @@ struct ProgramSet {
   std::uint64_t parameters_byte = 0;  ///< their place in the workspace, for programs with push descriptors
 };
 
+/// Push constants or parameters as a set has them.
+template <class Params>
+[[nodiscard]] std::vector<std::byte> bytes_of(const Params& params) {
+  const auto bytes = std::as_bytes(std::span(&params, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
 /// A 32-bit word of push constants or parameters that a binding's offset is added to: descriptors begin at a
 /// multiple of an alignment at or below the first element, and the rest goes there.
 struct OffsetWord {
