@@ -1,5 +1,4 @@
-// What plans of every operation have in common: how they are made, asked and recorded, and what the log is
-// told of each as it is made.
+// The common part of all plans: making, questions, recording, and the log of each plan that is made.
 #include <vkattn/plan.hpp>
 
 #include <cmath>
@@ -18,7 +17,7 @@ namespace detail {
 
 namespace {
 
-/// Of the first dispatch that is estimated above the limit: a unit of work by itself is not cut.
+/// Warns of the first dispatch that is estimated above the limit: one unit of work is never cut.
 void warn_of_long_dispatches(const PlanState& plan) {
   const Log& log = plan.device->log;
   const std::string_view advice = plan.operation->way_to_shorten();
@@ -39,14 +38,14 @@ void log_plan(const PlanState& plan) {
   const Log& log = plan.device->log;
   warn_of_long_dispatches(plan);
   log_description(log, plan);
-  // The description has the line of a missed form; where nobody listens to it, that line is a warning.
+  // The description has the line of a missed form. If nobody listens to descriptions, the line is a warning.
   const bool is_told = is_logged(log, LogLevel::kDetail) || !is_logged(log, LogLevel::kWarning);
   if (is_told) return;
   const std::string hint = plan.missed_form();
   if (!hint.empty()) write_log(log, LogLevel::kWarning, hint);
 }
 
-/// With the first kernel that is not refused.
+/// Makes a program of the first kernel that is not refused.
 Result<std::shared_ptr<const Program>> make_program(const Shared<const DeviceState>& device,
                                                     Operation& operation, const PlanOptions& options,
                                                     std::string_view& kernel) {
@@ -64,7 +63,7 @@ Result<Shared<const PlanState>> make_plan(const Device& device, std::unique_ptr<
   const Capabilities& capabilities = device.capabilities();
   const OptionSet used = operation->used_options();
   if (Result<void> s = check_used(options, used, operation->name()); !s) return s.error();
-  // Here already, so that no kernel is refused for it.
+  // Checked before kernels, so that no kernel is refused for it.
   if (Result<void> s = check_statistics(options.capture_statistics, capabilities); !s) return s.error();
   if (Result<void> s = operation->check(options, capabilities); !s) return s.error();
   std::string note;
