@@ -39,8 +39,8 @@ class AttentionOperation final : public OperationOf<AttentionOperation, Attentio
                                                   std::string& note) const override;
   [[nodiscard]] Result<ProgramDesc> build(const PlanOptions& options, const Capabilities& capabilities,
                                           std::string_view& kernel) override;
-  /// What a kernel accepts may still not fit the device, as where it cannot cut the keys of one head, a score
-  /// function may not compile in it, and a driver may not compile it.
+  /// A kernel that accepts may still fail: a limit of the device where it cannot cut the keys of one head, a
+  /// score function that does not compile in it, or the driver's compiler.
   [[nodiscard]] bool is_of_kernel(const Error& error) const override {
     return error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
   }
@@ -76,7 +76,7 @@ class AttentionOperation final : public OperationOf<AttentionOperation, Attentio
 
  private:
   Selection selection_;
-  ForwardLayout layout_;  ///< no windows where nothing is to be computed
+  ForwardLayout layout_;  ///< without windows if nothing is to be computed
   std::uint32_t kernel_pass_ = 0;
 };
 
@@ -101,7 +101,7 @@ std::optional<TunedOptions> AttentionOperation::tuned(const PlanOptions& given,
       [&](const TunedProblem& measured, PlanOptions& options) -> Result<std::string> {
         options.kernel = measured.best.kernel;
         options.tile = measured.best.tile;
-        // What a window leaves of the keys decides how often to split them.
+        // The number of parts depends on the keys that the window leaves.
         const bool same_window = measured.desc.window == desc().window;
         if (options.kv_splits == 0 && same_window) options.kv_splits = measured.kv_splits;
         return known_tile(measured.best.kernel, measured.best.tile,
@@ -159,7 +159,7 @@ Result<void> AttentionOperation::add_tensors(const AttentionTensors& tensors, Op
   if (tensors.block_mask.buffer == VK_NULL_HANDLE) {
     return invalid("the block mask is said to be complete but its buffer is null");
   }
-  // It is not computed then, which is all that comes before the kernel.
+  // The passes before the kernel compute only the block mask, so they are skipped.
   call.skipped = {0, kernel_pass_};
   return {};
 }

@@ -23,7 +23,7 @@ struct PlannedPass {
   PassVariant variant;
 };
 
-// Of the kernel, those before and those after it, in order.
+// The kernel and the passes before and after it, in order.
 std::vector<PlannedPass> list_passes(const LayoutRequest& request, const ForwardLayout& layout,
                                      std::uint32_t& kernel_pass) {
   const AttentionDesc& desc = request.desc;
@@ -50,7 +50,7 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   return passes;
 }
 
-// SPIR-V of a shader, with the score function in it where there is one.
+// The SPIR-V of a shader, with the score function in it if there is one.
 Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shader) {
   if (!desc.score_function) return built_shader(shader_binaries(), shader);
   const auto words = desc.score_function->binary(shader);
@@ -71,7 +71,7 @@ std::span<const ScoreBuffer> score_tables(const AttentionDesc& desc) {
   return desc.score_function->buffers();
 }
 
-// Behind those of the table: the score function's, and the block mask.
+// Adds the score function's buffers and the block mask behind the tensors of the table.
 void add_tensors(const LayoutRequest& request, const ForwardLayout& layout, ProgramDesc& program) {
   const std::span<const ScoreBuffer> tables = score_tables(request.desc);
   for (std::size_t i = 0; i < kMaxScoreBuffers; ++i) {
@@ -130,7 +130,7 @@ ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout
 
 // --- Dispatches ---
 
-/// Units of a pass over a window, and what one takes.
+/// The units of a pass over a window, and the time that one takes.
 struct PassWork {
   std::uint64_t units = 0;
   double unit_ns = 0;
@@ -142,7 +142,7 @@ PassWork kernel_work(const LayoutRequest& request, const ForwardLayout& layout, 
           row_tile_ns(request) / static_cast<double>(layout.split.splits)};
 }
 
-// Of passes before and after the kernel, whose invocations share nothing.
+// The units of a pass before or after the kernel, whose invocations share nothing.
 std::int64_t pass_units(const PassConfig& pass, const PlannedWindow& window) {
   const Window& w = window.window;
   if (w.first_key != 0) return 0;  // once for all parts of the keys

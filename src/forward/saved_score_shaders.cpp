@@ -65,7 +65,7 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-/// What is beyond the end is read as zeros, and noticed.
+/// Reads zeros beyond the end, and notices that.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -85,7 +85,7 @@ class Reader {
     if (!bytes.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
     return all;
   }
-  /// That everything was there, and no more.
+  /// Whether the bytes held everything that was read, and no more.
   [[nodiscard]] bool is_whole() const { return !failed_ && bytes_.empty(); }
   [[nodiscard]] bool failed() const { return failed_; }
 
@@ -163,7 +163,7 @@ Result<std::vector<std::byte>> save(const ScoreShaders& function, std::vector<st
   Result<std::span<const std::uint32_t>> last = std::span<const std::uint32_t>();
   for (const std::string& shader : shaders) {
     last = function.binary(shader);
-    // Of all, what does not compile is left out; what may on another try is not.
+    // If all are asked for, shaders that do not compile are left out; lack of memory is an error.
     if (!last && (!all || last.error().code == ErrorCode::kOutOfMemory)) return last.error();
     if (last) made.emplace_back(shader, *last);
   }

@@ -71,8 +71,8 @@ std::int64_t keys_that_fit(const AttentionDesc& desc, std::uint64_t range, std::
 // Halves the largest part that can be: batch entries, then groups of heads, then heads of a group, then rows.
 bool shrink(const AttentionDesc& desc, TensorCut cut, Window& window) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
-  // Packed sequences share their tensors, so fewer of them, or fewer rows, make nothing smaller. Of packed
-  // queries that is so of what has their rows.
+  // Packed sequences share their tensors, so a smaller batch or fewer rows make no tensor smaller. Packed
+  // queries share the tensors that have their rows.
   const bool shared = desc.has_packed_keys() || (desc.has_packed_queries() && cut == TensorCut::kQueryRows);
   if (window.batch > 1 && !shared) {
     window.batch = (window.batch + 1) / 2;

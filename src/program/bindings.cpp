@@ -39,7 +39,7 @@ BindingsState::~BindingsState() {
 
 Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
   const auto fail = [&](auto&&... parts) { return invalid("the ", tensor.name, " ", parts...); };
-  // Nothing is put together before it is known to be an error: recording with tensors checks them too.
+  // Text is made only after an error is found, as recording with tensors comes here too.
   const auto fail_bytes = [&](auto&&... parts) {
     const bool has_shape = !tensor.shape.empty();
     return fail(has_shape ? "of " : "", tensor.shape, has_shape ? " needs " : "needs ", tensor.bytes,
@@ -226,7 +226,7 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, Vk
   auto bindings = std::make_unique<BindingsState>();
   bindings->program = shared_from_this();
   if (desc_.steps.empty()) return bindings;
-  // Before the sets, as those of a caller's pool cannot be given back.
+  // Parameters come before the sets, as sets of a caller's pool cannot be given back.
   if (const std::uint64_t bytes = parameter_bytes(); bytes != 0) {
     auto piece = device_->parameters->take(bytes);
     if (!piece) return piece.error();

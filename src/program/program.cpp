@@ -22,7 +22,7 @@ bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
          a.required_subgroup_size == b.required_subgroup_size && a.unrolls_on_cpus == b.unrolls_on_cpus;
 }
 
-// The first of those that have a name and a pipeline in common, such as those of each chunk of the keys.
+// Of passes with equal names and pipelines, such as those of each chunk of the keys, the first one.
 std::vector<std::size_t> distinct_passes(const ProgramDesc& program) {
   std::vector<std::size_t> distinct;
   for (std::size_t i = 0; i < program.passes.size(); ++i) {
@@ -200,7 +200,7 @@ Result<std::shared_ptr<const Pipeline>> Program::make_pipeline(const ProgramPass
 }
 
 Result<void> Program::make_pipelines(PipelineNames& names) const {
-  // What an earlier call compiled before it failed is found again while it is held.
+  // Pipelines that an earlier call compiled before it failed are found again while this vector holds them.
   const auto earlier = std::exchange(pipelines_, {});
   pipeline_of_pass_.clear();
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
@@ -239,8 +239,8 @@ Result<void> Program::compile() const {
   const Result<void>& outcome = compiling->end(std::move(made));
   lock.unlock();
   if (!outcome) return outcome;
-  // The others are woken already: a log may wait for a thread that compiles the same plan. One that fails
-  // changes nothing.
+  // Waiting threads are woken before this, as a log may wait for a thread that compiles the same plan. A log
+  // that fails changes nothing.
   if (is_logged(device_->log, LogLevel::kInfo) && !(names.compiled.empty() && names.found.empty())) {
     static_cast<void>(without_exceptions([&]() -> Result<void> {
       write_log(device_->log, LogLevel::kInfo, names.in_words(), " in ", std::llround(took.count()), " ms");
