@@ -1,4 +1,4 @@
-// The kernel list and what kernels have in common.
+// The list of kernels, and functions that they share.
 #include "kernels/kernel.hpp"
 
 #include "attention/features.hpp"

@@ -24,7 +24,8 @@ struct FragmentLimits {
   std::uint32_t held;  ///< for sums, scores and queries; beyond it queries stay in shared memory
 };
 
-// As compilers of Mesa take them, docs/compilers.txt: Intel's hold a matrix's operands unpacked.
+// By the registers that Mesa's compilers use (docs/compilers.txt): Intel's holds a matrix's operands
+// unpacked.
 FragmentLimits fragment_limits(const Capabilities& capabilities) {
   return capabilities.vendor_id == kVendorIntel ? FragmentLimits{32, 0} : FragmentLimits{128, 160};
 }
@@ -62,7 +63,7 @@ struct MatrixTile {
         VKATTN_MATRIX_PRODUCT_STAGE4(rows, keys, values_scaled);
     return 16 * (common + (features ? quantised : 0));
   }
-  // What the shader's division of rows among lanes asks for.
+  // Conditions of the shader's division of rows among lanes.
   [[nodiscard]] bool is_possible() const {
     if (!is_power(keys, 1, 128) || !is_power(subgroups, 1, 16) || !is_power(row_blocks, 1, 4)) return false;
     const std::uint32_t row_lanes = std::max(1U, subgroup_size / subgroup_rows());

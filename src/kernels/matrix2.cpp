@@ -24,7 +24,8 @@ namespace {
 constexpr std::uint32_t kMaxHeldRegisters = 224;
 // Dims of one matrix of workgroup scope: wider heads take several, evenly.
 constexpr std::uint32_t kMaxBlockDims = 256;
-// The same in the staged form: operands go from shared memory to a product, a few registers at a time.
+// Dims of one matrix of the staged form: operands go from shared memory to a product, a few registers at a
+// time.
 constexpr std::uint32_t kStagedBlockDims = 16;
 // Numbers of a row: reference, sum, and factor or maximum.
 constexpr std::uint32_t kRowNumbers = 3;
@@ -41,9 +42,9 @@ struct Matrix2Tile {
   [[nodiscard]] std::uint32_t block_rows() const { return is_staged() ? rows * subgroups : rows; }
   // Invocations that a matrix is spread over.
   [[nodiscard]] std::uint32_t lanes() const { return is_staged() ? invocations / subgroups : invocations; }
-  // What an invocation holds: sums, scores, the rows' numbers; queries; one operand of K or V, or the
-  // references in the shape of the scores; staged, its part of a tile on the way. 16-bit ones are two to a
-  // register.
+  // Registers of an invocation: sums, scores and the rows' numbers; queries; one operand of K or V, or the
+  // references in the shape of the scores; in the staged form also its part of a tile on the way. A register
+  // holds two 16-bit elements.
   [[nodiscard]] std::uint32_t held_registers() const {
     const std::uint32_t accumulators = rows * (value_dims + keys + kRowNumbers * row_columns());
     const std::uint32_t loaded = keys * std::max(head_block, value_block) / 2;
@@ -66,7 +67,7 @@ std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t gr
   return round_up(divide_up(whole, blocks), granularity);
 }
 
-// The tile of that size on matrices of that entry, where they allow it.
+// The tile of this size on matrices of this entry, if they allow it.
 std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                      const FlexibleMatrix& entry, const TileSizes& size, std::uint32_t lanes,
                                      std::optional<Error>& refusal) {
@@ -106,7 +107,7 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   return tile;
 }
 
-// The tile of that size, on the first of the device's entries that will do; else perhaps a reason.
+// The tile of this size on the first of the device's entries that allows it; else perhaps a reason.
 std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                      const TileSizes& size, std::optional<Error>& refusal) {
   const std::string_view scope = size.subgroups != 0 ? "subgroup" : "workgroup";
@@ -126,8 +127,8 @@ std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabiliti
   return std::nullopt;
 }
 
-// Tensor addressing wants each head to start at a multiple of 16 bytes. Strides must not decrease towards the
-// inner dimension, and of dims other than neighbours little would be gained.
+// Tensor addressing needs each head to start at a multiple of 16 bytes, and strides that do not decrease
+// towards the inner dimension. Dims that are not neighbours would gain little.
 bool is_tensor_addressable(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
                            std::int64_t rows, std::int64_t dims) {
   constexpr std::int64_t kStep = 8;
@@ -153,7 +154,7 @@ Result<void> check_layout(const AttentionDesc& desc) {
   return check("value", desc.value, desc.value_dim);
 }
 
-// What the form of workgroup scope needs besides.
+// Checks the further needs of the form of workgroup scope.
 Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (Result<void> s = check_workgroup_matrix_features(capabilities); !s) return s;
   if (is_quantised(desc.key.type) || is_quantised(desc.value.type)) {
@@ -184,7 +185,7 @@ bool fits_registers(const Matrix2Tile& tile, const Capabilities& capabilities) {
   return capabilities.is_cpu() || tile.held_registers() <= kMaxHeldRegisters;
 }
 
-// Of two tiles that leave half of their rows idle, or hold more than there are registers for.
+// Compares two tiles that leave half of their rows idle, or need more registers than there are.
 bool is_better(const Matrix2Tile& a, const Matrix2Tile& b, const Capabilities& capabilities) {
   const bool fits = fits_registers(a, capabilities);
   if (fits != fits_registers(b, capabilities)) return fits;

@@ -1,4 +1,4 @@
-// What the kernels on matrix units have in common.
+// Checks and choices that the kernels on matrix units share.
 #include "kernels/matrix_common.hpp"
 
 #include <algorithm>

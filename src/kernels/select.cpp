@@ -18,7 +18,7 @@ namespace detail {
 
 namespace {
 
-// What float16 arithmetic needs of kernel, device and tensors.
+// Checks the needs of float16 arithmetic in kernel, device and tensors.
 Result<void> check_float16_arithmetic(const Kernel& kernel, const AttentionDesc& desc,
                                       const Capabilities& capabilities) {
   const auto cannot = [](const auto&... words) {
@@ -39,7 +39,7 @@ Result<void> check_float16_arithmetic(const Kernel& kernel, const AttentionDesc&
   return {};
 }
 
-// Those that float16 wants come first.
+// Block sizes of float16 arithmetic come first.
 std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
                                 const Capabilities& capabilities, bool float16) {
   std::vector<TileSizes> tiles = table_tiles(kernel.name, desc, capabilities);
@@ -49,7 +49,7 @@ std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
   return tiles;
 }
 
-// A configuration is of use only where the build has its shader.
+// A configuration needs a shader that the build has.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
                                const Capabilities& capabilities, const PlanOptions& options) {
   if (const std::uint32_t needed = storage_buffers(desc); capabilities.max_stage_storage_buffers < needed) {
@@ -142,7 +142,7 @@ std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capa
                                           DataType arithmetic_type) {
   const AttentionDesc desc = given.resolved();
   const Result<void> valid = validate(desc);
-  // The order follows from sizes, which may be anything where the descriptor is no valid one.
+  // The order follows from sizes, which an invalid descriptor may have wrong.
   const AttentionDesc ordered =
       valid ? desc : AttentionDesc{.query_length = 0, .kv_length = 0, .head_dim = 1};
   PlanOptions options;

@@ -12,13 +12,13 @@ namespace {
 
 // Fewer keys are not worth the merge.
 constexpr std::int64_t kMinKeys = 512;
-// Nor are fewer in a part its partial results: on GPUs 128, or 64 where the device would be half empty with
-// these.
+// Fewer keys in a part are not worth its partial results: 128 on GPUs, or 64 if the device would be half
+// empty with 128.
 constexpr std::int64_t kMinPartGpu = 128;
 constexpr std::int64_t kMinPartIdleGpu = 64;
 constexpr std::int64_t kMinPartCpu = 512;
-// A part's partial results, float32 that is written and read, are then no more bytes than its keys and values
-// of 16 bits.
+// With these, a part's partial results (float32, written and read) have no more bytes than its 16-bit keys
+// and values.
 constexpr std::int64_t kMinKeysOfRow = 2;
 
 std::int64_t fewest_keys_of_part(const Capabilities& capabilities, const KernelConfig& config,

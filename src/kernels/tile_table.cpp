@@ -1,4 +1,4 @@
-// The tile table: see tile_table.hpp. docs/trials/ tells what the numbers come from.
+// The tile table: see tile_table.hpp. docs/trials/ has the measurements behind the numbers.
 #include "kernels/tile_table.hpp"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ constexpr std::array kTable{
     // A CPU is given tile only where it is asked for. Fewer dims to a thread compile several times as fast.
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 4)},
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 2)},
-    // What their compilers hold in registers, docs/compilers.txt: a thread's sums are rows * value_dim /
+    // By the registers that their compilers use (docs/compilers.txt): a thread's sums are rows * value_dim /
     // columns.
     TileEntry{"tile", gpu(Architecture::kIntelGen12, 160), tile(256, 8, 1, 4)},
     TileEntry{"tile", gpu(Architecture::kIntelGen12, 65), tile(256, 8, 2, 4)},
