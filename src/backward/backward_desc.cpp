@@ -18,7 +18,7 @@ bool adds(MaskType type) {
   return type == MaskType::kFloat32 || type == MaskType::kFloat16;
 }
 
-// What the forward pass can do and this one cannot.
+// Refuses problems that the forward pass can do and this one cannot.
 Result<void> check_forward(const AttentionDesc& desc) {
   if (!desc.has_lse) {
     return invalid(

@@ -15,15 +15,15 @@ namespace vkattn::detail {
 
 namespace {
 
-// Of a row, where no pairs are kept: its log-sum-exp and <dO, o>.
+// Bytes of a row if no pairs are kept: its log-sum-exp and <dO, o>.
 constexpr std::uint64_t kRowNumberBytes = 8;
 
 std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
   return layout.keeps_score_gradients ? 12 : 8;
 }
 
-// Whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy; and a driver
-// that ends loops early gets chunks that are short enough, if there are such.
+// Chunks are whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy. A
+// driver that ends loops early gets chunks that are short enough, if there are any.
 void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, std::uint32_t wanted,
                   BackwardLayout& layout) {
   constexpr std::uint64_t kMostKeys = 2048;
@@ -38,7 +38,7 @@ void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, st
            iterations_over_chunk(desc.attention, static_cast<std::int64_t>(most)) >= limit)
       most -= kChunkStep;
   }
-  // Even chunks, no small last one.
+  // Even chunks, without a small last one.
   const std::uint64_t chunks = divide_up(keys, most);
   layout.chunk_keys =
       static_cast<std::uint32_t>(round_up(divide_up(keys, chunks), std::uint64_t{kChunkStep}));

@@ -20,12 +20,13 @@ namespace vkattn::detail {
 
 namespace {
 
-// Of a pass: rows or keys that a workgroup owns and visits, and its grid of subgroups.
+// A pass: the rows or keys that a workgroup owns and visits, and its grid of subgroups.
 struct MatrixBlock {
   std::uint32_t owned = 0, visited = 0, grid_rows = 0, grid_columns = 0;
 };
 
-// For devices of an architecture, kLavapipe for all CPU implementations, and heads with at most so many dims.
+// Blocks for devices of an architecture (kLavapipe for all CPU implementations), and for heads with at most
+// so many dims.
 struct MatrixBlockEntry {
   Architecture architecture;
   std::uint32_t most_dims;
@@ -34,7 +35,7 @@ struct MatrixBlockEntry {
 
 constexpr std::uint32_t kAnyDims = ~0U;
 
-// Largest first. Intel's registers hold no more, docs/compilers.txt: more subgroups share a block there.
+// Largest first. Intel's registers hold no more (docs/compilers.txt), so more subgroups share a block there.
 constexpr std::array kMatrixRowBlocks{
     MatrixBlockEntry{Architecture::kIntelGen12, 64, {32, 32, 4, 4}},
     MatrixBlockEntry{Architecture::kIntelGen12, 128, {8, 64, 1, 8}},
@@ -58,7 +59,7 @@ constexpr std::array kMatrixKeyBlocks{
     MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {8, 8, 1, 1}},
 };
 
-// Whose blocks a device takes.
+// The architecture whose blocks a device takes.
 Architecture architecture_of_blocks(const Capabilities& capabilities) {
   if (capabilities.is_cpu()) return Architecture::kLavapipe;
   const Architecture own = architecture(capabilities);
@@ -78,7 +79,7 @@ struct MatrixPass {
   [[nodiscard]] std::uint32_t padded(std::uint32_t dims) const {
     return VKATTN_BACKWARD_PADDED(dims, shape.k, shape.n, block.grid_columns);
   }
-  // Of both passes.
+  // The factors of both passes.
   [[nodiscard]] std::uint32_t factor_stages4() const {
     return VKATTN_MATRIX_KEY_STAGE4(block.owned, block.visited) + VKATTN_MATRIX_FACTOR_STAGE4(block.owned);
   }
@@ -94,7 +95,7 @@ struct MatrixPass {
                  VKATTN_BACKWARD_SUM_STAGE4(subgroups(), shape.m, shape.n) +
                  VKATTN_BACKWARD_PART_STAGE4(threads()));
   }
-  // What the shaders' division of a block among subgroups and threads asks for.
+  // Conditions of the shaders' division of a block among subgroups and threads.
   [[nodiscard]] bool is_possible(bool of_rows) const {
     const std::uint32_t owners = threads() / block.owned;  // threads of a row of factors
     return threads() % block.owned == 0 && block.owned % (block.grid_rows * shape.m) == 0 &&

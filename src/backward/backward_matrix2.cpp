@@ -16,19 +16,19 @@ namespace vkattn::detail {
 
 namespace {
 
-// Of a pass: rows or keys that a workgroup owns and visits. Threads: 0 where a workgroup is one subgroup.
+// A pass: the rows or keys that a workgroup owns and visits. Threads are 0 if a workgroup is one subgroup.
 struct PairBlock {
   std::uint32_t threads = 0, owned = 0, visited = 0;
 };
 
-// For heads of at most so many dims.
+// Blocks for heads of at most so many dims.
 struct PairBlockEntry {
   bool on_cpu;
   std::int64_t most_dims;
   PairBlock rows, keys;
 };
 
-// By an H100; lavapipe's is small, as what is fetched by element takes its compiler seconds.
+// Chosen on an H100. The block of lavapipe is small, as its compiler takes seconds for fetches by element.
 constexpr std::array kPairBlocks{
     PairBlockEntry{false, 64, {128, 64, 32}, {128, 64, 64}},
     PairBlockEntry{false, 128, {128, 64, 32}, {128, 64, 32}},
@@ -48,7 +48,7 @@ std::uint32_t padded(std::int64_t dims, const FlexibleMatrix& matrices) {
   return round_up(static_cast<std::uint32_t>(dims), std::max(matrices.n_granularity, matrices.k_granularity));
 }
 
-// The block on the first of the device's entries that will do.
+// The block on the first of the device's entries that allows it.
 std::optional<PairPass> find_pass(const AttentionDesc& desc, const Capabilities& capabilities,
                                   const PairBlock& block) {
   const std::string_view scope = block.threads == 0 ? "subgroup" : "workgroup";
@@ -75,7 +75,7 @@ std::optional<PairPass> find_pass(const AttentionDesc& desc, const Capabilities&
   return std::nullopt;
 }
 
-// Gradients of masks and slopes are sums over pairs, which this form keeps nowhere.
+// Gradients of masks and slopes are sums over pairs, which this form does not keep.
 Result<void> check_gradients(const BackwardDesc& desc) {
   if (!desc.has_grad_mask && !desc.has_grad_alibi_slopes) return {};
   return unsupported("keeps no gradients of scores, which the gradient of ",
@@ -90,7 +90,7 @@ Result<void> check_types(const BackwardDesc& desc, bool is_cpu) {
   return {};
 }
 
-// Tensor addressing reads rows of whole quads, which do not overlap.
+// Tensor addressing reads rows of whole quads that do not overlap.
 Result<void> check_layout(const BackwardDesc& desc) {
   const AttentionDesc& attention = desc.attention;
   struct Input {

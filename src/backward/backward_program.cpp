@@ -26,7 +26,7 @@ namespace {
 static_assert(VKATTN_BACKWARD_BINDING_COUNT <= kMostBindings);
 static_assert(sizeof(FeatureParams) + sizeof(BackwardParams) <= kMostParameterBytes);
 
-/// What the functions below make a program of.
+/// The inputs of the functions below.
 struct Request {
   const BackwardDesc& desc;
   const Capabilities& capabilities;
@@ -143,7 +143,7 @@ void add_gradients(const Request& request, ProgramDesc& program, ProgramSet& set
   }
 }
 
-// What the forward pass has written is read.
+// The backward pass reads the tensors that the forward pass has written.
 ProgramDesc program_of_inputs(const AttentionDesc& attention, const TensorWindows& whole) {
   ProgramDesc program = attention_program(attention, whole);
   for (ProgramTensor& tensor : program.tensors) tensor.written = false;
@@ -239,7 +239,7 @@ PassWork mask_work(const Request& request, const PassConfig& pass) {
   return {units, pass.workgroup_size, 4 * pairs / static_cast<double>(std::max<std::uint64_t>(units, 1))};
 }
 
-// An element of the mask's gradient goes over all scores that the element was broadcast to.
+// An element of the mask's gradient is a sum over all scores that the element was broadcast to.
 std::int64_t iterations_of_mask(const BackwardDesc& desc, const BackwardLayout& layout) {
   const AttentionDesc& attention = desc.attention;
   const TensorExtents mask = row_of(&BackwardTensors::grad_mask).extents(desc);
@@ -258,7 +258,7 @@ std::int64_t iterations_of_heads(const AttentionDesc& desc) {
   return saturating_multiply(desc.batch, desc.query_length / threads + 2) + threads;
 }
 
-// What one invocation takes at the most, of all loops that the compiler may keep.
+// Checks the most iterations of one invocation, in all loops that the compiler may keep.
 Result<void> check_loops(const Request& request) {
   const AttentionDesc& desc = request.desc.attention;
   const std::int64_t of_rows = iterations_over_chunk(desc, request.layout.chunk_keys);
@@ -284,7 +284,7 @@ Result<void> add_passes(const Request& request, ProgramDesc& program) {
     if (runs_rows(desc, request.kernel)) {
       if (Result<void> s = add(request.kernel.rows, rows_work(request), chunk); !s) return s;
     }
-    // Without keys there is nothing that later passes could write.
+    // Without keys the later passes have nothing to write.
     if (desc.attention.kv_length == 0) continue;
     if (desc.has_grad_key || desc.has_grad_value) {
       if (Result<void> s = add(request.kernel.keys, keys_work(request), chunk); !s) return s;

@@ -25,7 +25,7 @@ using GradientRow = TensorRowOf<BackwardDesc, BackwardTensors>;
 inline constexpr std::size_t kGradientCount =
     (sizeof(BackwardTensors) - offsetof(BackwardTensors, grad_output)) / sizeof(BufferRange);
 
-/// Its own tensors; those of BackwardTensors::forward are in attention's table.
+/// The backward pass's own tensors; those of BackwardTensors::forward are in attention's table.
 template <>
 struct TensorTable<BackwardTensors> {
   static constexpr std::size_t kCount = kGradientCount;
@@ -33,7 +33,7 @@ struct TensorTable<BackwardTensors> {
   [[nodiscard]] static std::span<const GradientRow, kCount> rows();
 };
 
-/// That a gradient is asked for, by a resolved descriptor.
+/// Whether a resolved descriptor asks for a gradient.
 [[nodiscard]] bool any_gradient(const BackwardDesc& desc);
 
 }  // namespace vkattn::detail

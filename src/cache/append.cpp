@@ -22,7 +22,7 @@ constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMaxTotalRows = (std::int64_t{1} << 31) - 1;  // int32 lengths count to it
 
-/// Attention over the caches: its layouts and extents are theirs.
+/// Attention over the caches, which has their layouts and extents.
 AttentionDesc attention_over_caches(const AppendDesc& desc) {
   AttentionDesc attention;
   attention.batch = desc.batch;
@@ -143,7 +143,7 @@ AppendDesc AppendDesc::resolved() const {
   rows.head_dim = head_dim;
   rows.value_dim = full.value_dim;
   rows.layout = layout;
-  AttentionDesc turned = rows;  // what is written of the queries has their dims
+  AttentionDesc turned = rows;  // the queries' target has their dims
   turned.value_dim = head_dim;
   AttentionDesc caches = attention_over_caches(full);
   caches.layout = layout == Layout::kBshd ? Layout::kBshd : Layout::kBhsd;

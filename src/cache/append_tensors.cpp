@@ -13,7 +13,7 @@ namespace {
 using Desc = const AppendDesc&;
 using Tensors = AppendTensors;
 
-// Side by side, the positions being dims.
+// A line of 32-bit numbers, side by side along the dims.
 TensorDesc line(Desc /*desc*/) {
   return numbers(Strides{0, 0, 0, 1});
 }

@@ -79,7 +79,7 @@ Result<void> check_blocks(const NamedMatrix& matrix) {
                  block);
 }
 
-/// From the first to the last, the largest number where it is beyond.
+/// Elements from the first to the last; the largest number if there are more.
 std::int64_t element_span(const NamedMatrix& matrix) {
   if (matrix.is_empty()) return 0;
   std::int64_t last = 0;

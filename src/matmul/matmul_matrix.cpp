@@ -47,7 +47,7 @@ struct MatrixTile {
   }
 };
 
-// As compilers of Mesa take them, docs/compilers.txt.
+// By the registers that Mesa's compilers use (docs/compilers.txt).
 std::uint32_t most_sums(const Capabilities& capabilities) {
   const Architecture it = architecture(capabilities);
   const bool is_intel = it == Architecture::kIntelGen12 || it == Architecture::kIntelXe2;
@@ -60,7 +60,8 @@ Result<void> check_types(const MatmulDesc& desc) {
                      desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type));
 }
 
-// Blocks for every compute unit. Those below 64 x 64 are too small to be taken for their number.
+// Whether every compute unit has a block. Blocks below 64 x 64 always pass: smaller ones would only add
+// overhead.
 bool keeps_device_busy(const MatmulDesc& desc, const Capabilities& capabilities, const MatrixTile& tile) {
   if (tile.block_rows() * tile.block_columns() <= 64 * 64) return true;
   const std::int64_t blocks = divide_up(desc.rows, std::int64_t{tile.block_rows()}) *
@@ -68,8 +69,8 @@ bool keeps_device_busy(const MatmulDesc& desc, const Capabilities& capabilities,
   return saturating_multiply(desc.batch, blocks) >= compute_units(capabilities);
 }
 
-// The first of the tiles that fits the device, has registers for its sums, is not mostly wasted and leaves no
-// compute unit idle; where there is none, the smallest that fits; or what the smallest of all exceeds.
+// The first tile that fits the device, has registers for its sums, is not mostly wasted and leaves no compute
+// unit idle. If there is none, the smallest that fits, or the limit that the smallest of all exceeds.
 Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capabilities, MatrixTile tile,
                                MatmulTiles tiles) {
   std::optional<MatrixTile> smallest, smallest_too_large;

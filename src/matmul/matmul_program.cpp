@@ -44,7 +44,7 @@ std::array<const MatmulOperand*, 2> operands_of(const MatmulView& view) {
   return {&view.a, &view.b};
 }
 
-/// What the workspace has.
+/// The areas of the workspace.
 struct MatmulAreas {
   std::uint64_t partials_bytes = 0;           ///< from its beginning on
   std::array<std::uint64_t, 2> copy_bytes{};  ///< of the view's a and b; 0: not copied
@@ -127,7 +127,7 @@ void bind_workspace(std::uint64_t first_byte, std::uint64_t bytes, ProgramBindin
   binding.bytes = bytes;
 }
 
-/// The set of the product and of what adds up its parts.
+/// Adds the set of the product and of the pass that adds up its parts.
 void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
              const MatmulAreas& areas, ProgramDesc& program) {
   ProgramSet set = set_with(params_of(config.view, split));
@@ -247,7 +247,7 @@ Result<void> add_product(const MatmulDesc& desc, const MatmulConfig& config, con
   pass.specialization = constants_of(desc, config, split.parts > 1);
   pass.workgroup_size = config.workgroup_size;
   pass.required_subgroup_size = config.required_subgroup_size;
-  // Of the copies that it reads; nothing is before it where there are none.
+  // Waits for the copies that it reads; without copies no pass comes before it.
   pass.barrier = PassBarrier{VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
   const double flops = 2.0 * static_cast<double>(config.block_rows) *
                        static_cast<double>(config.block_columns) * static_cast<double>(split.inner);

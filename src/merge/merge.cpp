@@ -42,7 +42,7 @@ std::uint64_t rows(const MergeDesc& desc) {
 using Desc = const MergeDesc&;
 using Tensors = MergeTensors;
 
-// Rows side by side, whose first begins at a word.
+// Rows side by side; the first begins at a word.
 TensorDesc outputs(DataType type, Desc desc) {
   return {type, Strides{desc.rows * desc.value_dim, 0, desc.value_dim, 1}, 4};
 }
@@ -67,14 +67,14 @@ constexpr std::array<MergeTensorRow, TensorTable<Tensors>::kCount> kTensors{{
      [](Desc d) { return rows_of(1, d, 1); }, push_constant(offsetof(MergeParams, lse_offset)), kWritten},
 }};
 
-// What is merged may take the place of the first part.
+// The merged results may take the place of the first part.
 void allow_in_place(Desc desc, ProgramDesc& program) {
   if (desc.output_type == desc.part_type)
     program.tensors[VKATTN_MERGE_BINDING_OUTPUT].in_place_of = VKATTN_MERGE_BINDING_PARTS;
   program.tensors[VKATTN_MERGE_BINDING_LSE].in_place_of = VKATTN_MERGE_BINDING_PART_LSE;
 }
 
-// The parts stand in for what is not bound.
+// The parts stand in for bindings that are not used.
 void add_set(Desc desc, ProgramDesc& program) {
   ProgramSet set;
   set.bindings.resize(VKATTN_MERGE_BINDING_COUNT);
@@ -101,8 +101,9 @@ Result<void> add_pass(const MergeDesc& desc, bool writes_lse, const Capabilities
                          {VKATTN_MERGE_SPEC_OUTPUT_TYPE, static_cast<std::uint32_t>(desc.output_type)},
                          {VKATTN_MERGE_SPEC_WRITES_LSE, writes_lse ? 1U : 0U}};
   pass.workgroup_size = kWorkgroup;
-  // The merged lse may be written over that of the first part, which every output has read. The pass of the
-  // lse reads no outputs, but its shader could, and in place they were just written: validation counts that.
+  // The merged lse may be written over the lse of the first part, which every output has read. This pass
+  // reads no outputs, but its shader could, and in place they were just written: validation counts that as a
+  // read.
   if (writes_lse) {
     pass.barrier = PassBarrier{VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
                                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
