@@ -60,8 +60,8 @@ Result<void> check_types(const MatmulDesc& desc) {
                      desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type));
 }
 
-// Whether every compute unit has a block. Blocks below 64 x 64 always pass: smaller ones would only add
-// overhead.
+// Whether every compute unit has a block. Blocks of at most 64 x 64 always pass: smaller ones are not worth
+// it.
 bool keeps_device_busy(const MatmulDesc& desc, const Capabilities& capabilities, const MatrixTile& tile) {
   if (tile.block_rows() * tile.block_columns() <= 64 * 64) return true;
   const std::int64_t blocks = divide_up(desc.rows, std::int64_t{tile.block_rows()}) *

@@ -1,4 +1,4 @@
-// The descriptor of a layer: what follows from what is given, and every rule that needs no device.
+// The descriptor of a layer: members that are not given, and every rule that needs no device.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -23,7 +23,8 @@ bool has_positions_in_scores(const AttentionDesc& attention) {
   return attention.causal || attention.window != SlidingWindow{} || attention.alibi != Alibi::kNone;
 }
 
-/// By which attention reads what projections leave, and writes what the output projection reads.
+/// Sets the storage of Q, K, V and O, through which attention reads the projections and writes for the output
+/// projection.
 void set_storage(MultiHeadAttentionDesc& desc) {
   AttentionDesc& attention = desc.attention;
   const LayerShape shape = layer_shape(desc);
@@ -144,7 +145,7 @@ Result<void> check_self(const MultiHeadAttentionDesc& desc) {
                  " keys; leave kv_length out, or take LayerInputs::kCross");
 }
 
-/// That storage which is the layer's own was left alone, or is what resolved() has given.
+/// Checks that storage which the layer decides was left alone, or is as resolved() gave it.
 Result<void> check_storage(const MultiHeadAttentionDesc& given, const MultiHeadAttentionDesc& desc) {
   struct Stored {
     std::string_view name;

@@ -15,8 +15,8 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text.empty() ? "()" : text + ")";
 }
 
-/// Another seed for each name, and for names of neighbouring seeds: neither parameters of one layer nor
-/// layers whose seeds follow on each other share numbers.
+/// A seed of its own for each name and seed: parameters of one layer share no numbers, nor do layers with
+/// neighbouring seeds.
 std::uint64_t seed_of(std::string_view parameter_name, std::uint64_t seed) {
   std::uint64_t state = seed;
   for (const char letter : parameter_name)

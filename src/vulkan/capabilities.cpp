@@ -23,9 +23,8 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilitie
   capabilities.min_storage_offset_alignment = limits.minStorageBufferOffsetAlignment;
 }
 
-// Property structs are asked for only where the version or an extension defines them. What says how the
-// device behaves whatever is enabled (its driver, its subgroup sizes, its buffers) needs no more than a
-// supported extension.
+// Property structures are queried only if the version or an extension defines them. Properties that hold
+// whatever is enabled (driver, subgroup sizes, buffers) only need a supported extension.
 Result<void> read_properties(const CapabilitySource& source, const InstanceFunctions& vk,
                              std::uint32_t version, Capabilities& capabilities) {
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -87,8 +86,8 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
   capabilities.vendor_id = core.vendorID;
   capabilities.device_id = core.deviceID;
   capabilities.driver_version = core.driverVersion;
-  // llvmpipe leaves long loops silently, with wrong results: gallivm's LP_MAX_TGSI_LOOP_ITERATIONS. Mesa 22.3
-  // does, 25.0 does not; those in between are untried and count as if they did.
+  // llvmpipe ends long loops silently, with wrong results: gallivm's LP_MAX_TGSI_LOOP_ITERATIONS. Mesa 22.3
+  // does, 25.0 does not; versions in between are untried and count as if they did.
   if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE && VK_API_VERSION_MAJOR(core.driverVersion) < 25) {
     capabilities.max_loop_iterations = 65535;
   }
@@ -134,8 +133,7 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
 
 #ifdef VK_KHR_cooperative_matrix
 std::string component_name(VkComponentTypeKHR type) {
-  // By its number: headers older than VK_KHR_shader_bfloat16 have no name for it, drivers list it all the
-  // same.
+  // By its number: headers older than VK_KHR_shader_bfloat16 have no name for it, but drivers list it.
   constexpr auto kBfloat16 = static_cast<VkComponentTypeKHR>(1000141000);
   if (type == kBfloat16) return "bf16";
   switch (type) {

@@ -15,7 +15,7 @@ namespace vkattn {
 
 namespace {
 
-// What the device could do.
+// The capabilities of the device with everything enabled.
 Result<Capabilities> supported(const DeviceDesc& desc) {
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   EnableMemory memory;

@@ -55,13 +55,13 @@ constexpr std::string_view kReconvergence =
 
 [[maybe_unused]] constexpr const char* kMatrixExtension = "VK_KHR_cooperative_matrix";
 
-// Of Vulkan 1.0.
+// A feature of Vulkan 1.0.
 constexpr DeviceFeatureRow of_core(std::string_view name, bool C::*member, std::size_t byte,
                                    std::string_view gain) {
   return {name, nullptr, VK_API_VERSION_1_0, true, member, in_core(byte), {}, gain};
 }
 
-// Of an extension that no version has taken in.
+// A feature of an extension that no version has taken in.
 constexpr DeviceFeatureRow of_extension(std::string_view name, const char* extension, bool C::*member,
                                         const FeaturePlace& place, std::string_view gain,
                                         const char* needs = nullptr, bool C::*needs_feature = nullptr) {
@@ -86,7 +86,7 @@ constexpr DeviceFeatureRow kFeatures[] = {
     {"vulkanMemoryModel", VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2, true,
      &C::vulkan_memory_model, VKATTN_IN_MEMORY_MODEL(vulkanMemoryModel), VKATTN_IN_1_2(vulkanMemoryModel),
      kMatrixUnits},
-    // Where the memory model is enabled without it, atomics of any shader must not be visible to the device.
+    // If the memory model is enabled without it, atomics of any shader must not be visible to the device.
     {"vulkanMemoryModelDeviceScope", VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2, true,
      &C::vulkan_memory_model_device_scope, VKATTN_IN_MEMORY_MODEL(vulkanMemoryModelDeviceScope),
      VKATTN_IN_1_2(vulkanMemoryModelDeviceScope),
@@ -99,7 +99,7 @@ constexpr DeviceFeatureRow kFeatures[] = {
     {"computeFullSubgroups", VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3, true,
      &C::compute_full_subgroups, VKATTN_IN_SUBGROUP_SIZE(computeFullSubgroups),
      VKATTN_IN_1_3(computeFullSubgroups), kSubgroups},
-    // Not as an extension: what needs it needs SPIR-V 1.6 as well.
+    // Not as an extension: its users need SPIR-V 1.6 too.
     {"maintenance4", VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_API_VERSION_1_3, false, &C::maintenance4,
      VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
                   VkPhysicalDeviceMaintenance4Features, maintenance4),
@@ -126,7 +126,7 @@ constexpr DeviceFeatureRow kFeatures[] = {
                      shaderSubgroupUniformControlFlow),
         kReconvergence),
 #ifdef VK_VERSION_1_4
-    // Only read: where a chain has no such structure, the extension does not get in the way of others.
+    // Read, but never enabled: the structure could collide with others of a chain. The extension cannot.
     {"pushDescriptor",
      nullptr,
      0,

@@ -1,4 +1,4 @@
-// What to enable: see device_features.hpp.
+// Enables features and extensions: see device_features.hpp.
 #include <vkattn/device_features.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace detail {
 
 namespace {
 
-/// What is known of a physical device before there is a VkDevice.
+/// The offer of a physical device, before there is a VkDevice.
 class Offer {
  public:
   [[nodiscard]] static Result<Offer> of(const PhysicalDeviceDesc& desc);
@@ -34,7 +34,7 @@ class Offer {
   [[nodiscard]] bool is_core(std::uint32_t core_version) const {
     return core_version != 0 && version_ >= core_version;
   }
-  /// That the device knows the feature's structure, and that it is not disabled.
+  /// Whether the device knows the feature's structure, and the feature is not disabled.
   [[nodiscard]] bool knows(const DeviceFeatureRow& row) const {
     if (is_disabled(row.name) || (row.extension != nullptr && is_disabled(row.extension))) return false;
     if (row.needs != nullptr && (is_disabled(row.needs) || !has_extension(row.needs))) return false;

@@ -100,7 +100,7 @@ template <class Element, class Query>
 [[nodiscard]] Result<std::vector<VkExtensionProperties>> device_extensions(const InstanceFunctions& vk,
                                                                            VkPhysicalDevice device);
 
-/// For the handle that a call was to create: what a failed call leaves there is undefined, and becomes null.
+/// Sets the handle that a failed call was to create to null, as the call leaves it undefined.
 template <class Handle>
 [[nodiscard]] VkResult null_on_failure(VkResult result, Handle& handle) noexcept {
   if (result < VK_SUCCESS) handle = VK_NULL_HANDLE;
@@ -131,7 +131,7 @@ class Allocator {
                                                                 PFN_vkGetInstanceProcAddr get_proc_addr);
 [[nodiscard]] Result<DeviceFunctions> load_device_functions(VkDevice device,
                                                             PFN_vkGetDeviceProcAddr get_proc_addr);
-/// Those of VK_EXT_debug_utils, an extension of the instance: all or none.
+/// Loads the functions of VK_EXT_debug_utils, an extension of the instance: all or none.
 void load_debug_functions(VkInstance instance, PFN_vkGetInstanceProcAddr get_proc_addr,
                           DeviceFunctions& functions);
 

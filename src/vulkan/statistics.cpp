@@ -1,4 +1,4 @@
-// What drivers say of compiled pipelines: VK_KHR_pipeline_executable_properties.
+// Statistics of compiled pipelines: VK_KHR_pipeline_executable_properties.
 #include "common/message.hpp"
 #include "vulkan/pipeline.hpp"
 
