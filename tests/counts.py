@@ -44,9 +44,9 @@ FACTS = (
     # A score modifier with a tensor, which has a gradient.
     Fact("sinks", 36, r"d?sinks?"),
     # A kernel. Nothing else needs its extension, VK_NV_cooperative_matrix2, so who names that knows the kernel.
-    Fact("matrix2", 29, r"matrix_?2"),
+    Fact("matrix2", 27, r"matrix_?2"),
     # An operation with a plan of its own.
-    Fact("merge", 16, r"merges?", (
+    Fact("merge", 14, r"merges?", (
         r"\w*DECODE_MERGE_\w+", r"\bVKATTN_MERGE_ROWS\b", r"\bkMerge(?:Rows|Stage4|Bytes)\b",  # the groups of the kernel decode
         r"\bmerge_(?:rows?|bytes|row_bytes|stage_bytes)\b", r"\bmerged_maximum\b",
         r"\bk(?:Loop|Selection)Merge\b", r"\bkMergeWords\b", r"--merge-blocks\b",  # SPIR-V's blocks

@@ -28,7 +28,7 @@ constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 constexpr float kMaxScale = 2.358e38F;
 constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
 
-/// Strides of sizes that are not known yet, or wrong, are never used.
+/// Makes sizes that are not known yet, or wrong, 0: their strides are never used.
 std::int64_t known(std::int64_t size) {
   return std::max<std::int64_t>(size, 0);
 }
@@ -97,7 +97,7 @@ Result<void> check_options(const AttentionDesc& desc) {
     return invalid("align holds " + std::to_string(static_cast<int>(desc.align)) +
                    ", which names no alignment");
   }
-  // A larger offset shows or hides every key, which this range says as well, and i + offset stays in 32 bits.
+  // Offsets in this range can show or hide every key already, and i + offset stays in 32 bits.
   return check_size("offset", desc.offset, -kMaxRows, kMaxRows);
 }
 

@@ -9,6 +9,7 @@
 #include "attention/positions.hpp"
 #include "attention/tensor_rules.hpp"
 #include "common/checked.hpp"
+#include "common/integers.hpp"
 #include "common/message.hpp"
 
 namespace vkattn {
@@ -21,10 +22,6 @@ constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxTotalLength = (std::int64_t{1} << 31) - 1;  // int32 lengths count to it
 
 using Desc = const AttentionDesc&;
-
-std::uint32_t narrow(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
 
 void add(SpecializationValues& values, std::uint32_t id, std::uint32_t value) {
   values.push_back({id, value});
@@ -65,7 +62,7 @@ Result<void> check_window(Desc desc) {
   return check_size("window.right", desc.window.right, kUnlimited, kMaxLength);
 }
 
-// The side that ends a row's keys is part of causality (AttentionParams).
+// The right side is part of causality (AttentionParams).
 void specialize_window(Desc desc, SpecializationValues& values) {
   add(values, VKATTN_SPEC_HAS_LEFT_LIMIT, desc.window.left != kUnlimited);
   add(values, VKATTN_SPEC_ALIGN_BOTTOM_RIGHT, desc.align == Align::kBottomRight);  // ALiBi's positions too
@@ -131,7 +128,7 @@ Result<void> check_packed_queries(Desc desc) {
 void specialize_keys(Desc desc, SpecializationValues& values) {
   add(values, VKATTN_SPEC_KEY_MAPPING,
       desc.has_packed_keys() ? VKATTN_KEYS_PACKED : static_cast<std::uint32_t>(desc.cache.mapping));
-  // Only where it says something: each value is a pipeline of its own.
+  // 1 without a cache, as each value makes a pipeline of its own.
   const bool has_cache_rows = desc.cache.mapping != KeyMapping::kContiguous;
   add(values, VKATTN_SPEC_CACHE_ROWS, has_cache_rows ? narrow(key_extents(desc, 1).rows) : 1);
 }

@@ -15,8 +15,8 @@
 
 namespace vkattn::detail {
 
-/// A feature beyond causality, key lengths and lse. Without any of them a problem takes the forms of the
-/// shaders that know of none. Null: nothing to do.
+/// A feature beyond causality, key lengths and lse. A problem without features takes shaders that know none.
+/// A null function has nothing to do.
 struct FeatureRow {
   std::string_view name;  ///< as in "cannot do softcap"
   bool (*is_used)(const AttentionDesc& desc);
@@ -26,7 +26,7 @@ struct FeatureRow {
   void (*specialize)(const AttentionDesc& desc, SpecializationValues& values);
   /// Its parameters for a window.
   void (*set_params)(const AttentionDesc& desc, const Window& window, FeatureParams& params);
-  /// Which of several it is, where that decides what is fast: what was measured for one counts less for
+  /// Which of several kinds it is, if kinds differ in speed: a measurement of one kind counts less for
   /// another.
   std::uint32_t (*kind)(const AttentionDesc& desc) = nullptr;
 };
@@ -46,18 +46,18 @@ struct FeatureRow {
   return desc.score_function && desc.score_function->hides_keys();
 }
 
-/// That scores of single keys may turn out hidden: no step of a kernel can do without looking.
+/// Whether scores of single keys may turn out hidden, so that every step of a kernel must look.
 [[nodiscard]] inline bool scores_hide(const AttentionDesc& desc) {
   return desc.mask.type != MaskType::kNone || score_function_hides(desc);
 }
 
-/// The log-sum-exp of each row is needed by a later pass, asked for or not.
+/// Whether a later pass needs the log-sum-exp of each row, asked for or not.
 [[nodiscard]] inline bool needs_row_lse(const AttentionDesc& desc) {
   return desc.weights == WeightsStage::kProbabilities;
 }
 
-/// Keys of one head do not lie at a constant distance in elements of a whole number of bytes, or not in a
-/// tensor that windows could cut.
+/// Whether windows cannot cut the keys of one head: their distance is not constant, or no whole number of
+/// bytes.
 [[nodiscard]] inline bool has_movable_keys(const AttentionDesc& desc) {
   return desc.has_packed_keys() || desc.cache.mapping != KeyMapping::kContiguous ||
          is_quantised(desc.key.type) || is_quantised(desc.value.type);
@@ -66,8 +66,8 @@ struct FeatureRow {
 /// The rules of where a cache keeps its keys.
 [[nodiscard]] Result<void> check_cache(const CacheLayout& cache);
 
-/// Key positions that a cache has room for; `contiguous` is what it is without ring or pages. A ring has no
-/// end but that of int32.
+/// Key positions that a cache has room for. `contiguous` is the answer without ring and pages. A ring ends
+/// where int32 does.
 [[nodiscard]] std::int64_t cache_capacity(const CacheLayout& cache, std::int64_t contiguous);
 
 /// Storage buffers that the shaders of the problem name; storage_buffers() of tensor_table.hpp are in use.

@@ -1,4 +1,4 @@
-// The parameters that shaders and host share.
+// Attention's parameters, which shaders and host share.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// A row of a table of tensors, which every operation has: what is to be known of a tensor, and what follows
-// from it.
+// Every operation has a table of its tensors. A row says all about one tensor.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -31,13 +30,13 @@ struct OffsetParam {
   return {false, static_cast<std::uint32_t>(byte)};
 }
 
-/// Numbers of 32 bits, which need no alignment but their own.
+/// 32-bit numbers that need no more alignment than their size.
 [[nodiscard]] constexpr TensorDesc numbers(const Strides& strides) {
   return {DataType::kFloat32, strides, 0};
 }
 
-/// A tensor of the descriptor `Desc`, whose place in memory is a member of `Tensors`. The functions are of
-/// resolved descriptors; storage and extents mean something where the tensor is used.
+/// A tensor of the descriptor `Desc`, whose place in memory is a member of `Tensors`. The functions take
+/// resolved descriptors. Storage and extents have a meaning only if the tensor is used.
 template <class Desc, class Tensors>
 struct TensorRowOf {
   std::string_view name;
@@ -51,7 +50,7 @@ struct TensorRowOf {
 
   /// For check_tensor().
   [[nodiscard]] NamedTensor named(const Desc& desc) const { return {name, storage(desc), extents(desc)}; }
-  /// From the first element to the end of the last; 0 where the tensor is not used. Of valid descriptors.
+  /// Bytes from the first element to the end of the last, of a valid descriptor; 0 if the tensor is not used.
   [[nodiscard]] std::uint64_t bytes(const Desc& desc) const {
     return is_used(desc) ? valid_bytes(storage(desc), extents(desc)) : 0;
   }
@@ -61,7 +60,7 @@ struct TensorRowOf {
   }
 };
 
-/// TensorRowOf::is_used of a tensor that no descriptor can do without.
+/// TensorRowOf::is_used of a tensor that every descriptor uses.
 template <class Desc>
 [[nodiscard]] bool is_always_used(const Desc& /*desc*/) {
   return true;
@@ -101,7 +100,7 @@ template <class Tensors>
   return tensors;
 }
 
-/// Something for each tensor of the table.
+/// A `T` for each tensor of the table.
 template <class T, class Tensors = AttentionTensors>
 class PerTensor {
  public:

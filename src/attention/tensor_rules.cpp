@@ -64,8 +64,8 @@ Result<void> check_alignment(const NamedTensor& tensor) {
   return {};
 }
 
-/// Elements do not overlap where each stride, from the smallest on, reaches beyond everything that the
-/// smaller ones span. (Interlocked strides can be free of overlap too, but no layout needs them.)
+/// Elements do not overlap if each stride is larger than everything that the smaller strides span.
+/// (Interlocked strides may be free of overlap too, but no layout needs them.)
 Result<void> check_no_overlap(std::string_view name, std::span<NamedStride> strides) {
   std::ranges::sort(strides, {}, &NamedStride::stride);
   std::int64_t reach = 0;
@@ -100,7 +100,7 @@ ByteLayout byte_layout(const TensorDesc& tensor, const TensorExtents& extents) {
   const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t block = block_elements(tensor.type), bytes = block_bytes(tensor.type);
   const Strides& s = *tensor.strides;
-  // Of blocks the strides are multiples, but for that of dims, which is 1: they are side by side.
+  // Strides are multiples of the block; that of dims is 1, as blocks lie side by side.
   const auto stride = [&](std::int64_t elements) { return u64(elements) / block * bytes; };
   return {bytes,
           {u64(extents.batch), u64(extents.heads), u64(extents.rows), u64(extents.dims) / block},
@@ -111,9 +111,7 @@ Result<void> check_built([[maybe_unused]] std::initializer_list<DataType> types)
 #ifdef VKATTN_WITHOUT_QUANTISED
   for (const DataType type : types) {
     if (!is_quantised(type)) continue;
-    return Error{
-        ErrorCode::kUnsupported, VK_SUCCESS,
-        message("this build left ", name(type), " out: it was configured with VKATTN_QUANTISED=OFF")};
+    return unsupported("this build left ", name(type), " out: it was configured with VKATTN_QUANTISED=OFF");
   }
 #endif
   return {};
@@ -167,7 +165,7 @@ Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch, 
                              " but must not be negative");
     }
     const bool is_dim = dim.name == "dim";
-    // Said first, as the strides of whole rows are then no multiples either.
+    // Checked first: then the strides of whole rows are no multiples either.
     if (block > 1 && dims % block != 0) {
       return detail::invalid("its type " + std::string(name(tensor.type)) + " is stored in blocks of " +
                              detail::number(block) + ", but its rows have " + detail::number(dims) +

@@ -54,7 +54,7 @@ std::int64_t pages_of_entry(Desc desc) {
   return desc.cache.page_table_stride;
 }
 
-// Those of a whole tensor that windows cut so.
+// The extents of a whole tensor that windows cut in this way.
 TensorExtents extents_of(TensorCut cut, Desc desc, std::int64_t dims) {
   switch (cut) {
     case TensorCut::kQueryRows:
@@ -233,7 +233,7 @@ std::uint32_t offset_unit_bytes(const TensorDesc& storage) {
 }
 
 Window whole_window(Desc desc) {
-  // None of the packed ones is longer than all of them, whatever the longest that may occur.
+  // No packed sequence is longer than all of them, whatever query_length allows.
   const std::int64_t rows =
       desc.has_packed_queries() ? std::min(desc.query_length, desc.total_query_length) : desc.query_length;
   return {0, desc.batch, 0, desc.query_heads, 0, rows, 0, desc.kv_length};

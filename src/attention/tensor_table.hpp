@@ -1,5 +1,5 @@
-// The table of tensors: everything that is to be known of each is in its row. Rules, windows, bindings,
-// parameters, self-tests and the harness of the tests walk it.
+// The table of tensors: a row says all about one. Rules, windows, bindings, parameters, self-tests and the
+// harness of the tests walk it.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -18,7 +18,7 @@
 
 namespace vkattn::detail {
 
-/// What of a window a tensor is cut by.
+/// How windows cut a tensor.
 enum class TensorCut : std::uint8_t {
   kQueryRows,   ///< its query heads and rows: Q, O, lse
   kKeyRows,     ///< its KV heads and keys, or as the cache has them: K, V
@@ -39,7 +39,7 @@ struct TensorRow : TensorRowOf<AttentionDesc, AttentionTensors> {
   TensorCut cut;
 };
 
-/// Members of AttentionTensors up to those of a score function.
+/// The members of AttentionTensors before those of a score function.
 inline constexpr std::size_t kTensorCount = offsetof(AttentionTensors, score_buffers) / sizeof(BufferRange);
 
 template <>
@@ -49,11 +49,11 @@ struct TensorTable<AttentionTensors> {
   [[nodiscard]] static std::span<const TensorRow, kCount> rows();
 };
 
-/// The bytes of a tensor in the program's memory, written or not.
+/// The bytes of a tensor in host memory, input or output.
 [[nodiscard]] std::span<const std::byte> host_bytes(const HostTensors& tensors, const TensorRow& row);
 
-/// The tensors whose bytes are bytes_of(row), a span or a reference to a container. Of bytes that cannot be
-/// written only the inputs.
+/// Host tensors at bytes_of(row), a span or a reference to a container. If the bytes are const, only the
+/// inputs are set.
 template <class BytesOf>
 [[nodiscard]] HostTensors host_tensors(const BytesOf& bytes_of) {
   HostTensors tensors;
@@ -67,15 +67,15 @@ template <class BytesOf>
   return tensors;
 }
 
-/// Storage buffers that the problem needs, without what a plan may do without: partial results and a block
-/// mask.
+/// Storage buffers that every plan of the problem needs. Partial results and a block mask may need one more
+/// each.
 [[nodiscard]] std::uint32_t storage_buffers(const AttentionDesc& desc);
 
-/// The window's part of the tensor; nothing where the problem does not use it.
+/// The window's part of the tensor; empty if the problem does not use it.
 [[nodiscard]] TensorWindow tensor_window(const TensorRow& row, const AttentionDesc& desc,
                                          const Window& window);
 
-/// What offsets of the tensor are counted in: elements, or bytes where it is quantised.
+/// The unit of offsets into the tensor: an element, or a byte if it is quantised.
 [[nodiscard]] std::uint32_t offset_unit_bytes(const TensorDesc& storage);
 
 }  // namespace vkattn::detail

@@ -29,7 +29,7 @@ struct TensorWindow {
 /// By binding number (VKATTN_BINDING_*).
 using TensorWindows = std::array<TensorWindow, VKATTN_FEATURE_BINDING_COUNT>;
 
-/// Those of all tensors that the problem uses.
+/// The parts of all tensors that the problem uses.
 [[nodiscard]] TensorWindows tensor_windows(const AttentionDesc& desc, const Window& window);
 
 /// Rows of Q that a window has, which the workspace holds something of: of packed queries those of its heads.

@@ -11,21 +11,14 @@ namespace vkattn {
 
 namespace {
 
-template <class... Parts>
-Error invalid(const Parts&... parts) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, detail::message(parts...)};
-}
-
-template <class... Parts>
-Error unsupported(const Parts&... parts) {
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS, detail::message(parts...)};
-}
+using detail::invalid;
+using detail::unsupported;
 
 bool adds(MaskType type) {
   return type == MaskType::kFloat32 || type == MaskType::kFloat16;
 }
 
-// What the forward pass can do and this one cannot.
+// Refuses problems that the forward pass can do and this one cannot.
 Result<void> check_forward(const AttentionDesc& desc) {
   if (!desc.has_lse) {
     return invalid(

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "attention/features.hpp"
-#include "backward/backward_forms.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
@@ -36,14 +35,14 @@ bool has_16bit_tensor(const BackwardDesc& desc) {
   return false;
 }
 
-// A step's rows share loads and stores of sums; those that fill no step take small ones.
+// A step's rows share loads and stores of sums; rows that do not fill a large step take small ones.
 std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc) {
   constexpr std::uint32_t kMany = 64, kFew = 32;
   return packed_rows(desc) % kMany < kFew ? kMany : kFew;
 }
 
-// Invocations without barriers (shaders/backward/lane_rows.comp, lane_keys.comp): made for CPU
-// implementations. What a step of theirs has in caches a GPU has to hold in registers, so its steps are
+// Invocations without barriers (shaders/backward/lane_rows.comp, lane_keys.comp), made for CPU
+// implementations. A CPU has a step's numbers in caches, a GPU must hold them in registers, so its steps are
 // small.
 Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
   const bool is_cpu = capabilities.is_cpu();
@@ -51,7 +50,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   const std::uint32_t visited_keys = is_cpu ? 32 : 8;  // of a step
   const std::uint32_t visited_rows = is_cpu ? visited_rows_on_cpu(desc.attention) : 8;
   const std::uint32_t threads = is_cpu ? std::clamp(capabilities.subgroup_size, 4U, 16U) : 64;
-  // Where every step is a masked one, it has to share loads and stores too.
+  // If every step is a masked one, it must share loads and stores too.
   const std::uint32_t masked = is_cpu && scores_hide(desc.attention) ? 16 : 4;
   const bool wide = is_cpu && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   const auto shader = [&](std::string_view base) {
@@ -81,7 +80,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   return kernel;
 }
 
-// Of a pass of the kernel tile: its grid of threads, and rows or keys that one of them owns and visits.
+// A pass of the kernel tile: its grid of threads, and the rows or keys that a thread owns and visits.
 struct BackwardTile {
   std::uint32_t threads = 0, columns = 0, owned = 0, visited = 0;
 
@@ -93,15 +92,15 @@ struct BackwardTile {
   }
 };
 
-// For devices of an architecture, and heads with at least so many dims.
+// Blocks for devices of an architecture, and for heads with at least so many dims.
 struct BackwardEntry {
   Architecture architecture;
   std::int64_t dims;
   BackwardTile rows, keys;
 };
 
-// The first that matches and fits. A thread's sums are owned * dims / columns; Mali has 64 registers for all
-// that a thread has, docs/compilers.txt.
+// The first row that matches and fits is taken. A thread's sums are owned * dims / columns; Mali has 64
+// registers for all numbers of a thread (docs/compilers.txt).
 constexpr std::array kTileBlocks{
     BackwardEntry{Architecture::kMali, 129, {128, 32, 1, 1}, {128, 32, 1, 1}},
     BackwardEntry{Architecture::kMali, 65, {128, 32, 2, 1}, {128, 32, 2, 1}},
@@ -119,7 +118,7 @@ std::string summary_of(const BackwardTile& tile, std::string_view owned, std::st
                  " invocations, ", tile.shared_bytes(), " bytes of shared memory");
 }
 
-// AMD's compiler keeps loops over few chunks of dims that way, too: docs/trials/gpu_compilers.md.
+// AMD's compiler also keeps loops over few chunks of dims: docs/trials/gpu_compilers.md.
 bool writes_out(const BackwardDesc& desc, const Capabilities& capabilities) {
   constexpr std::int64_t kFewDims = 64;
   return writes_out_steps(capabilities) ||
@@ -176,8 +175,8 @@ constexpr NamedKernel kTile{"tile", configure_tile_backward};
 constexpr NamedKernel kMatrix{"matrix", configure_matrix_backward};
 constexpr NamedKernel kMatrix2{"matrix2", configure_matrix2_backward};
 
-// As attention's: CPU implementations run barriers as coroutines and emulate matrices, a few rows fill no
-// matrix, and before Xe2 Intel's matrices take more registers than there are.
+// The order of attention's kernels: CPU implementations run barriers as coroutines and emulate matrices, a
+// few rows fill no matrix, and before Xe2 Intel's matrices take more registers than there are.
 std::array<NamedKernel, 4> ordered(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (capabilities.is_cpu()) return {kLane, kTile, kMatrix, kMatrix2};
   const bool is_slow_on_matrices =
@@ -186,7 +185,7 @@ std::array<NamedKernel, 4> ordered(const AttentionDesc& desc, const Capabilities
   return {kMatrix2, kMatrix, kTile, kLane};
 }
 
-// A form that this build of the library has left out is refused, by its shader's name.
+// Refuses a form that this build of the library has left out, by its shader's name.
 Result<BackwardKernel> configured(const NamedKernel& kernel, const BackwardDesc& desc,
                                   const Capabilities& capabilities) {
   auto made = kernel.configure(desc, capabilities);

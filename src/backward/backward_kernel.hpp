@@ -21,24 +21,25 @@ inline constexpr std::uint32_t kChunkStep = 64;
 
 struct BackwardKernel {
   std::string_view name;
-  PassConfig numbers;                         ///< of rows, before the other passes; without a shader: none
-  PassConfig rows;                            ///< tiles of query rows
-  std::uint32_t row_tile = 0;                 ///< rows of a workgroup
-  bool packs_heads = true;                    ///< those of query heads that share a KV head; else of one head
-  PassConfig keys;                            ///< tiles of a chunk's keys
-  std::uint32_t key_tile = 0;                 ///< keys of a workgroup
+  PassConfig numbers;          ///< numbers of rows, before the other passes; no shader: no such pass
+  PassConfig rows;             ///< tiles of query rows
+  std::uint32_t row_tile = 0;  ///< rows of a workgroup
+  bool packs_heads = true;     ///< of the query heads that share a KV head; else of one head
+  PassConfig keys;             ///< tiles of a chunk's keys
+  std::uint32_t key_tile = 0;  ///< keys of a workgroup
   std::uint32_t gradients_per_workgroup = 2;  ///< of keys and values; 1: each tile of keys comes twice
-  bool key_sums_in_workspace = false;         ///< those of 16-bit gradients
-  bool keeps_pairs = true;                    ///< in chunks of the keys; else only the rows' numbers
-  std::uint32_t pair_tile = 0;                ///< keys whose pairs lie together; 0: all of a chunk
-  bool keeps_deltas = false;                  ///< later chunks read <dO, o> of a row from the sums
-  /// What probabilities and gradients of scores are rounded to before they are multiplied.
+  bool key_sums_in_workspace = false;         ///< sums of 16-bit gradients
+  bool keeps_pairs = true;      ///< in chunks of the keys; else it keeps the rows' numbers alone
+  std::uint32_t pair_tile = 0;  ///< keys whose pairs lie together; 0: all of a chunk
+  bool keeps_deltas = false;    ///< later chunks read <dO, o> of a row from the sums
+  /// The type to which probabilities and gradients of scores are rounded before they are multiplied.
   DataType probability_type = DataType::kFloat32;
   bool uses_matrix_units = false;
   std::string summary;  ///< for describe()
 };
 
-/// Whether there is a pass over the rows' numbers, and one over rows: what leaves no pairs only makes dQ.
+/// Whether there is a pass over the rows' numbers, and one over rows. A pass over rows that leaves no pairs
+/// only makes dQ.
 [[nodiscard]] inline bool runs_numbers(const BackwardKernel& kernel) {
   return !kernel.numbers.shader.empty();
 }
@@ -46,13 +47,24 @@ struct BackwardKernel {
   return desc.has_grad_query || kernel.keeps_pairs;
 }
 
+/// One common 16-bit type of Q, K, V and dO, or the reason against.
+[[nodiscard]] Result<void> check_one_matrix_type(const BackwardDesc& desc);
+
+/// The forms on matrix units: each gives its configuration for a problem on a device, or the reason against.
+/// @{
+[[nodiscard]] Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc,
+                                                               const Capabilities& capabilities);
+[[nodiscard]] Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc,
+                                                                const Capabilities& capabilities);
+/// @}
+
 using BackwardSelection = SelectionOf<BackwardKernel>;
 [[nodiscard]] Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc,
                                                                const Capabilities& capabilities,
                                                                const PlanOptions& options);
 
-/// What the largest weight of a key counts as at the least in the tolerance of dV (docs/semantics.md): where
-/// a kernel has no units for weights, what float16 loses of them is the same for all keys.
+/// The least number that the largest weight of a key counts as in the tolerance of dV (docs/semantics.md). If
+/// a kernel scales no weights, float16 loses as much of them for all keys.
 [[nodiscard]] constexpr double least_largest_weight(std::string_view kernel) {
   return kernel == "matrix2" ? 0x1p-8 : 0.0;
 }
@@ -62,7 +74,7 @@ using BackwardSelection = SelectionOf<BackwardKernel>;
 /// The pass that sums up the gradients of slopes and sinks.
 [[nodiscard]] PassConfig configure_head_sums();
 
-/// `base` where the device has 16-bit storage or no tensor needs it, else its form by words.
+/// `base` if the device has 16-bit storage or no tensor needs it, else its form by words.
 [[nodiscard]] std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabilities,
                                           std::string_view base);
 

@@ -15,15 +15,15 @@ namespace vkattn::detail {
 
 namespace {
 
-// Of a row, where no pairs are kept: its log-sum-exp and <dO, o>.
+// Bytes of a row if no pairs are kept: its log-sum-exp and <dO, o>.
 constexpr std::uint64_t kRowNumberBytes = 8;
 
 std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
   return layout.keeps_score_gradients ? 12 : 8;
 }
 
-// Whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy; and a driver
-// that ends loops early gets chunks that are short enough, if there are such.
+// Chunks are whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy. A
+// driver that ends loops early gets chunks that are short enough, if there are any.
 void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, std::uint32_t wanted,
                   BackwardLayout& layout) {
   constexpr std::uint64_t kMostKeys = 2048;
@@ -38,10 +38,10 @@ void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, st
            iterations_over_chunk(desc.attention, static_cast<std::int64_t>(most)) >= limit)
       most -= kChunkStep;
   }
-  // Even chunks, no small last one.
+  // Even chunks, without a small last one.
   const std::uint64_t chunks = divide_up(keys, most);
   layout.chunk_keys =
-      static_cast<std::uint32_t>(divide_up(divide_up(keys, chunks), std::uint64_t{kChunkStep}) * kChunkStep);
+      static_cast<std::uint32_t>(round_up(divide_up(keys, chunks), std::uint64_t{kChunkStep}));
   layout.chunks = static_cast<std::uint32_t>(divide_up(keys, std::uint64_t{layout.chunk_keys}));
 }
 
@@ -51,7 +51,7 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
   std::uint64_t elements = 0;
   const auto take = [&](std::uint32_t& place, bool used, std::uint64_t count) {
     place = static_cast<std::uint32_t>(elements);
-    if (used) elements += divide_up(count, std::uint64_t{4}) * 4;
+    if (used) elements += round_up(count, std::uint64_t{4});
   };
   const auto head_dim = static_cast<std::uint64_t>(attention.head_dim);
   const auto value_dim = static_cast<std::uint64_t>(attention.value_dim);
@@ -96,20 +96,19 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
   layout.scale = scale_parts(desc.attention.effective_scale());
   layout.keeps_score_gradients = desc.has_grad_mask && (desc.attention.softcap > 0 || layout.scale.pair != 1);
   if (options.chunk_keys % kChunkStep != 0) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("PlanOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
-                         kChunkStep, ", or 0")};
+    return invalid("PlanOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
+                   kChunkStep, ", or 0");
   }
   if (kernel.keeps_pairs) {
     choose_chunk(desc, capabilities, options.chunk_keys, layout);
   } else {
     const auto keys = static_cast<std::uint32_t>(std::max<std::int64_t>(desc.attention.kv_length, 1));
-    layout.chunk_keys = divide_up(keys, kChunkStep) * kChunkStep;
+    layout.chunk_keys = round_up(keys, kChunkStep);
   }
   layout.keeps_deltas = kernel.keeps_deltas && layout.chunks > 1;
   const std::uint64_t alignment = binding_alignment(capabilities);
   const auto append = [&](std::uint64_t bytes) {
-    const WorkspaceArea area{divide_up(layout.workspace_bytes, alignment) * alignment, bytes};
+    const WorkspaceArea area{round_up(layout.workspace_bytes, alignment), bytes};
     if (bytes != 0) layout.workspace_bytes = area.offset + bytes;
     return area;
   };

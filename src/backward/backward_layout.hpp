@@ -33,18 +33,18 @@ struct BackwardLayout {
                                                       const BackwardKernel& kernel,
                                                       const PlanOptions& options);
 
-/// Keys or rows of a step that looks at each score, of whatever kernel has the fewest.
+/// The fewest keys or rows of a step that looks at each score, over all kernels.
 constexpr std::int64_t kMaskedStep = 4;
-/// What a step takes over the dims, of all loops that the compiler may keep.
+/// Iterations of a step over the dims, in all loops that the compiler may keep.
 [[nodiscard]] inline std::int64_t iterations_over_dims(const AttentionDesc& desc) {
   return (2 * desc.head_dim + desc.value_dim) / 4 + 8;
 }
-/// What an invocation of the rows' pass takes of a chunk at the most.
+/// The most iterations of an invocation of the rows' pass over a chunk.
 [[nodiscard]] std::int64_t iterations_over_chunk(const AttentionDesc& desc, std::int64_t chunk_keys);
 
-/// Elements of the mask's gradient that one chunk has, or all where they are sums over all keys.
+/// Elements of the mask's gradient in one chunk; all, if each is a sum over all keys.
 [[nodiscard]] std::uint64_t mask_sum_units(const BackwardDesc& desc, std::uint32_t chunk_keys);
-/// That an element of the mask's gradient is a sum over all keys.
+/// Whether an element of the mask's gradient is a sum over all keys.
 [[nodiscard]] bool mask_sums_all_keys(const BackwardDesc& desc);
 
 }  // namespace vkattn::detail

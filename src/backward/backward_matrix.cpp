@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "attention/tensor_rules.hpp"
-#include "backward/backward_forms.hpp"
+#include "backward/backward_kernel.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
@@ -20,12 +20,13 @@ namespace vkattn::detail {
 
 namespace {
 
-// Of a pass: rows or keys that a workgroup owns and visits, and its grid of subgroups.
+// A pass: the rows or keys that a workgroup owns and visits, and its grid of subgroups.
 struct MatrixBlock {
   std::uint32_t owned = 0, visited = 0, grid_rows = 0, grid_columns = 0;
 };
 
-// For devices of an architecture, kLavapipe for all CPU implementations, and heads with at most so many dims.
+// Blocks for devices of an architecture (kLavapipe for all CPU implementations), and for heads with at most
+// so many dims.
 struct MatrixBlockEntry {
   Architecture architecture;
   std::uint32_t most_dims;
@@ -34,7 +35,7 @@ struct MatrixBlockEntry {
 
 constexpr std::uint32_t kAnyDims = ~0U;
 
-// Largest first. Intel's registers hold no more, docs/compilers.txt: more subgroups share a block there.
+// Largest first. Intel's registers hold no more (docs/compilers.txt), so more subgroups share a block there.
 constexpr std::array kMatrixRowBlocks{
     MatrixBlockEntry{Architecture::kIntelGen12, 64, {32, 32, 4, 4}},
     MatrixBlockEntry{Architecture::kIntelGen12, 128, {8, 64, 1, 8}},
@@ -58,7 +59,7 @@ constexpr std::array kMatrixKeyBlocks{
     MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {8, 8, 1, 1}},
 };
 
-// Whose blocks a device takes.
+// The architecture whose blocks a device takes.
 Architecture architecture_of_blocks(const Capabilities& capabilities) {
   if (capabilities.is_cpu()) return Architecture::kLavapipe;
   const Architecture own = architecture(capabilities);
@@ -78,7 +79,7 @@ struct MatrixPass {
   [[nodiscard]] std::uint32_t padded(std::uint32_t dims) const {
     return VKATTN_BACKWARD_PADDED(dims, shape.k, shape.n, block.grid_columns);
   }
-  // Of both passes.
+  // The factors of both passes.
   [[nodiscard]] std::uint32_t factor_stages4() const {
     return VKATTN_MATRIX_KEY_STAGE4(block.owned, block.visited) + VKATTN_MATRIX_FACTOR_STAGE4(block.owned);
   }
@@ -94,7 +95,7 @@ struct MatrixPass {
                  VKATTN_BACKWARD_SUM_STAGE4(subgroups(), shape.m, shape.n) +
                  VKATTN_BACKWARD_PART_STAGE4(threads()));
   }
-  // What the shaders' division of a block among subgroups and threads asks for.
+  // Conditions of the shaders' division of a block among subgroups and threads.
   [[nodiscard]] bool is_possible(bool of_rows) const {
     const std::uint32_t owners = threads() / block.owned;  // threads of a row of factors
     return threads() % block.owned == 0 && block.owned % (block.grid_rows * shape.m) == 0 &&
@@ -122,24 +123,18 @@ Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, Matri
   }
   if (most_dims == 0) {
     const MatrixShape& shape = pass.shape;
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no block for matrices of ", shape.m, "x", shape.n, "x", shape.k,
-                         " in subgroups of ", pass.subgroup_size)};
+    return unsupported("has no block for matrices of ", shape.m, "x", shape.n, "x", shape.k,
+                       " in subgroups of ", pass.subgroup_size);
   }
   if (dims > most_dims) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("takes heads of up to ", most_dims, " dims on this device; here they have ", dims)};
+    return unsupported("takes heads of up to ", most_dims, " dims on this device; here they have ", dims);
   }
   return no_block_fits(fits);
 }
 
 Result<void> check_support(const BackwardDesc& desc, const Capabilities& capabilities) {
   if (Result<void> s = check_one_matrix_type(desc); !s) return s;
-  if (Result<void> s = check_matrix_features(capabilities, desc.attention.query.type); !s) return s;
-  if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
-      !s)
-    return s;
-  return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
+  return check_subgroup_matrix_features(capabilities, desc.attention.query.type);
 }
 
 void set_pass(const BackwardDesc& desc, const Capabilities& capabilities, const MatrixPass& pass,
@@ -177,9 +172,8 @@ Result<void> check_one_matrix_type(const BackwardDesc& desc) {
   if (Result<void> s = check_matrix_types(desc.attention, QuantisedOperands::kNone); !s) return s;
   const DataType operand = desc.attention.query.type;
   if (desc.grad_output->type == operand) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
-                       name(desc.grad_output->type))};
+  return unsupported("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
+                     name(desc.grad_output->type));
 }
 
 Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const Capabilities& capabilities) {

@@ -6,7 +6,8 @@
 #include <string_view>
 
 #include "attention/tensor_rules.hpp"
-#include "backward/backward_forms.hpp"
+#include "backward/backward_kernel.hpp"
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
 #include "shared/backward_constants.h"
@@ -15,19 +16,19 @@ namespace vkattn::detail {
 
 namespace {
 
-// Of a pass: rows or keys that a workgroup owns and visits. Threads: 0 where a workgroup is one subgroup.
+// A pass: the rows or keys that a workgroup owns and visits. Threads are 0 if a workgroup is one subgroup.
 struct PairBlock {
   std::uint32_t threads = 0, owned = 0, visited = 0;
 };
 
-// For heads of at most so many dims.
+// Blocks for heads of at most so many dims.
 struct PairBlockEntry {
   bool on_cpu;
   std::int64_t most_dims;
   PairBlock rows, keys;
 };
 
-// By an H100; lavapipe's is small, as what is fetched by element takes its compiler seconds.
+// Chosen on an H100. The block of lavapipe is small, as its compiler takes seconds for fetches by element.
 constexpr std::array kPairBlocks{
     PairBlockEntry{false, 64, {128, 64, 32}, {128, 64, 64}},
     PairBlockEntry{false, 128, {128, 64, 32}, {128, 64, 32}},
@@ -47,7 +48,7 @@ std::uint32_t padded(std::int64_t dims, const FlexibleMatrix& matrices) {
   return round_up(static_cast<std::uint32_t>(dims), std::max(matrices.n_granularity, matrices.k_granularity));
 }
 
-// The block on the first of the device's entries that will do.
+// The block on the first of the device's entries that allows it.
 std::optional<PairPass> find_pass(const AttentionDesc& desc, const Capabilities& capabilities,
                                   const PairBlock& block) {
   const std::string_view scope = block.threads == 0 ? "subgroup" : "workgroup";
@@ -74,23 +75,22 @@ std::optional<PairPass> find_pass(const AttentionDesc& desc, const Capabilities&
   return std::nullopt;
 }
 
-// Gradients of masks and slopes are sums over pairs, which this form keeps nowhere.
+// Gradients of masks and slopes are sums over pairs, which this form does not keep.
 Result<void> check_gradients(const BackwardDesc& desc) {
   if (!desc.has_grad_mask && !desc.has_grad_alibi_slopes) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("keeps no gradients of scores, which the gradient of ",
-                       desc.has_grad_mask ? "the mask" : "ALiBi's slopes", " is a sum of")};
+  return unsupported("keeps no gradients of scores, which the gradient of ",
+                     desc.has_grad_mask ? "the mask" : "ALiBi's slopes", " is a sum of");
 }
 
 Result<void> check_types(const BackwardDesc& desc, bool is_cpu) {
   if (Result<void> s = check_one_matrix_type(desc); !s) return s;
   if (is_cpu && desc.attention.query.type == DataType::kBfloat16) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS, "takes float16 alone on a CPU; here Q is bf16"};
+    return unsupported("takes float16 alone on a CPU; here Q is bf16");
   }
   return {};
 }
 
-// Tensor addressing reads rows of whole quads, which do not overlap.
+// Tensor addressing reads rows of whole quads that do not overlap.
 Result<void> check_layout(const BackwardDesc& desc) {
   const AttentionDesc& attention = desc.attention;
   struct Input {
@@ -106,13 +106,11 @@ Result<void> check_layout(const BackwardDesc& desc) {
   for (const Input& input : inputs) {
     const bool overlaps = input.extents.rows > 1 && input.tensor.strides->row < input.dims;
     if (has_vector_loads(input.tensor, input.extents, 8) && !overlaps) continue;
-    return Error{
-        ErrorCode::kUnsupported, VK_SUCCESS,
-        message("tensor addressing needs rows of ", input.name,
-                " that are dense, start at multiples of 16 bytes and are at least ", input.dims,
-                " elements apart; its strides are ", input.tensor.strides->batch, ", ",
-                input.tensor.strides->head, ", ", input.tensor.strides->row, ", ", input.tensor.strides->dim,
-                " and alignment_bytes is ", input.tensor.alignment_bytes)};
+    return unsupported("tensor addressing needs rows of ", input.name,
+                       " that are dense, start at multiples of 16 bytes and are at least ", input.dims,
+                       " elements apart; its strides are ", input.tensor.strides->batch, ", ",
+                       input.tensor.strides->head, ", ", input.tensor.strides->row, ", ",
+                       input.tensor.strides->dim, " and alignment_bytes is ", input.tensor.alignment_bytes);
   }
   return {};
 }
@@ -181,12 +179,10 @@ Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc,
     if (rows && keys) return kernel_of(desc, *rows, *keys);
   }
   if (dims > most_dims) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("takes heads of up to ", most_dims, " dims; here they have ", dims)};
+    return unsupported("takes heads of up to ", most_dims, " dims; here they have ", dims);
   }
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("no block fits the device's flexible matrices of ", name(desc.attention.query.type),
-                       " (at most ", capabilities.max_flexible_matrix_dimension, " rows or columns)")};
+  return unsupported("no block fits the device's flexible matrices of ", name(desc.attention.query.type),
+                     " (at most ", capabilities.max_flexible_matrix_dimension, " rows or columns)");
 }
 
 }  // namespace vkattn::detail

@@ -44,7 +44,8 @@ class BackwardOperation final : public OperationOf<BackwardOperation, BackwardDe
                    vkattn::name(desc().grad_output->type), ", d", attention.head_dim, " dv",
                    attention.value_dim);
   }
-  /// Those of other chunks are the same, and other passes are no kernel of its own.
+  /// The passes of the first chunk: those of other chunks are equal, and other passes are no kernels of its
+  /// own.
   [[nodiscard]] std::span<const ProgramPass> kernel_passes(std::span<const ProgramPass> all) const override {
     const std::size_t own = (runs_numbers(kernel()) ? 1U : 0U) + (runs_rows(desc(), kernel()) ? 1U : 0U) +
                             (desc().has_grad_key || desc().has_grad_value ? 1U : 0U);

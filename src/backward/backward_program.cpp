@@ -6,7 +6,6 @@
 
 #include "attention/features.hpp"
 #include "attention/tensor_table.hpp"
-#include "backward/backward_params.hpp"
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
@@ -27,7 +26,7 @@ namespace {
 static_assert(VKATTN_BACKWARD_BINDING_COUNT <= kMostBindings);
 static_assert(sizeof(FeatureParams) + sizeof(BackwardParams) <= kMostParameterBytes);
 
-/// What the functions below make a program of.
+/// The inputs of the functions below.
 struct Request {
   const BackwardDesc& desc;
   const Capabilities& capabilities;
@@ -36,16 +35,7 @@ struct Request {
   const PlanOptions& options;
 };
 
-std::uint32_t narrow(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-
 // --- Parameters and constants ---
-
-// An unused stride may be too large for the parameter.
-std::uint32_t stride32(std::int64_t stride, std::int64_t extent) {
-  return extent > 1 ? narrow(stride) : 0U;
-}
 
 BackwardParams backward_params(const Request& request) {
   const BackwardDesc& desc = request.desc;
@@ -153,14 +143,7 @@ void add_gradients(const Request& request, ProgramDesc& program, ProgramSet& set
   }
 }
 
-void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
-  if (area.bytes == 0) return;
-  binding.from = ProgramBinding::From::kWorkspace;
-  binding.workspace_byte = area.offset;
-  binding.bytes = area.bytes;
-}
-
-// What the forward pass has written is read.
+// The backward pass reads the tensors that the forward pass has written.
 ProgramDesc program_of_inputs(const AttentionDesc& attention, const TensorWindows& whole) {
   ProgramDesc program = attention_program(attention, whole);
   for (ProgramTensor& tensor : program.tensors) tensor.written = false;
@@ -204,17 +187,9 @@ Result<void> add_pass(const Request& request, const PassConfig& config, const Pa
                       std::uint32_t chunk, ProgramDesc& program) {
   const auto code = built_shader(shader_binaries(), config.shader);
   if (!code) return code.error();
-  ProgramPass pass;
-  pass.name = config.name;
-  pass.shader = config.shader;
-  pass.code = *code;
-  pass.specialization = constants(request, config);
-  pass.workgroup_size = config.workgroup_size;
-  pass.required_subgroup_size = config.required_subgroup_size;
-  // The rows' pass writes over the pairs of the chunk before, and others read its own, and sums.
-  pass.barrier = kAfterPasses;
   const auto index = static_cast<std::uint32_t>(program.passes.size());
-  program.passes.push_back(std::move(pass));
+  // Each waits: the rows' pass writes over the pairs of the chunk before, and others read its pairs and sums.
+  program.passes.push_back(configured_pass(config, *code, constants(request, config)));
   UnitLimits limits = dispatch_limits(request.capabilities, request.options.max_dispatch_ns,
                                       work.unit_flops / assumed_flops_per_ns(request.capabilities));
   limits.units_per_group = work.units_per_group;
@@ -264,7 +239,7 @@ PassWork mask_work(const Request& request, const PassConfig& pass) {
   return {units, pass.workgroup_size, 4 * pairs / static_cast<double>(std::max<std::uint64_t>(units, 1))};
 }
 
-// An element of the mask's gradient goes over all scores that the element was broadcast to.
+// An element of the mask's gradient is a sum over all scores that the element was broadcast to.
 std::int64_t iterations_of_mask(const BackwardDesc& desc, const BackwardLayout& layout) {
   const AttentionDesc& attention = desc.attention;
   const TensorExtents mask = row_of(&BackwardTensors::grad_mask).extents(desc);
@@ -283,7 +258,7 @@ std::int64_t iterations_of_heads(const AttentionDesc& desc) {
   return saturating_multiply(desc.batch, desc.query_length / threads + 2) + threads;
 }
 
-// What one invocation takes at the most, of all loops that the compiler may keep.
+// Checks the most iterations of one invocation, in all loops that the compiler may keep.
 Result<void> check_loops(const Request& request) {
   const AttentionDesc& desc = request.desc.attention;
   const std::int64_t of_rows = iterations_over_chunk(desc, request.layout.chunk_keys);
@@ -309,7 +284,7 @@ Result<void> add_passes(const Request& request, ProgramDesc& program) {
     if (runs_rows(desc, request.kernel)) {
       if (Result<void> s = add(request.kernel.rows, rows_work(request), chunk); !s) return s;
     }
-    // Without keys there is nothing that later passes could write.
+    // Without keys the later passes have nothing to write.
     if (desc.attention.kv_length == 0) continue;
     if (desc.has_grad_key || desc.has_grad_value) {
       if (Result<void> s = add(request.kernel.keys, keys_work(request), chunk); !s) return s;

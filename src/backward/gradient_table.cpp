@@ -6,7 +6,6 @@
 #include <cstddef>
 
 #include "attention/params.hpp"
-#include "backward/backward_params.hpp"
 #include "shared/backward_constants.h"
 
 namespace vkattn::detail {
@@ -23,7 +22,7 @@ TensorExtents query_heads(Desc desc) {
   return {1, desc.attention.query_heads, 1, 1};
 }
 
-// Where the stride is 0 the gradient is summed: one position stands for all.
+// Along a stride of 0 the gradient is summed, so one position stands for all.
 TensorExtents mask_positions(Desc desc) {
   const Strides& s = *desc.grad_mask->strides;
   const TensorExtents e = score_extents(desc.attention);

@@ -1,9 +1,11 @@
-// The table of the tensors that the backward pass has beside the forward one's (attention/tensor_table.hpp).
+// The table of the tensors that the backward pass has beside the forward one's (attention/tensor_table.hpp),
+// and the parameters that their offsets are added to.
 #pragma once
 
 #include <vkattn/backward.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -11,13 +13,19 @@
 
 namespace vkattn::detail {
 
+namespace shared {
+using uint = std::uint32_t;
+#include "shared/backward_params.h"
+}  // namespace shared
+using shared::BackwardParams;
+
 using GradientRow = TensorRowOf<BackwardDesc, BackwardTensors>;
 
 /// Members of BackwardTensors behind those of the forward pass.
 inline constexpr std::size_t kGradientCount =
     (sizeof(BackwardTensors) - offsetof(BackwardTensors, grad_output)) / sizeof(BufferRange);
 
-/// Its own tensors; those of BackwardTensors::forward are in attention's table.
+/// The backward pass's own tensors; those of BackwardTensors::forward are in attention's table.
 template <>
 struct TensorTable<BackwardTensors> {
   static constexpr std::size_t kCount = kGradientCount;
@@ -25,7 +33,7 @@ struct TensorTable<BackwardTensors> {
   [[nodiscard]] static std::span<const GradientRow, kCount> rows();
 };
 
-/// That a gradient is asked for, by a resolved descriptor.
+/// Whether a resolved descriptor asks for a gradient.
 [[nodiscard]] bool any_gradient(const BackwardDesc& desc);
 
 }  // namespace vkattn::detail

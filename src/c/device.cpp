@@ -28,8 +28,7 @@ Result<PhysicalDevice> physical_device(const vkattn_physical_device* given) {
   PhysicalDevice all;
   for (const char* name : std::span(device->disabled_extensions, device->disabled_extension_count)) {
     if (name == nullptr) {
-      return c::invalid(vkattn::detail::message("vkattn_physical_device::disabled_extensions[",
-                                                all.disabled.size(), "] is null"));
+      return c::invalid("vkattn_physical_device::disabled_extensions[", all.disabled.size(), "] is null");
     }
     all.disabled.emplace_back(name);
   }
@@ -124,12 +123,7 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
 }
 
 size_t vkattn_device_describe(const vkattn_device* device, char* text, size_t capacity) {
-  std::size_t bytes = 0;
-  (void)c::run(nullptr, [&]() -> Result<void> {
-    bytes = c::copy_text(c::is_alive(device) ? device->device.describe() : std::string(), text, capacity);
-    return {};
-  });
-  return bytes;
+  return c::copy_words(device, text, capacity, [](const vkattn_device& it) { return it.device.describe(); });
 }
 
 vkattn_result vkattn_device_retain(vkattn_device* device) {

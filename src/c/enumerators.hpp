@@ -32,7 +32,7 @@ template <class Enum>
 [[nodiscard]] Result<Enum> enumerator(std::uint32_t number, std::string_view name) {
   constexpr std::uint32_t kLast = last_of<Enum>();
   if (number <= kLast) return static_cast<Enum>(number);
-  return detail::invalid(detail::message(name, " is ", number, "; the largest there is is ", kLast));
+  return detail::invalid(name, " is ", number, "; the largest there is is ", kLast);
 }
 
 }  // namespace vkattn::c

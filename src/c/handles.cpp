@@ -56,7 +56,7 @@ Error not_alive(std::string_view name) {
 
 Result<void> check_given(std::initializer_list<Given> arguments) {
   for (const Given& argument : arguments) {
-    if (argument.pointer == nullptr) return invalid(detail::message(argument.name, " is null"));
+    if (argument.pointer == nullptr) return invalid(argument.name, " is null");
     if (argument.is_handle && !live_handles().contains(argument.pointer)) return not_alive(argument.name);
   }
   return {};
@@ -64,7 +64,7 @@ Result<void> check_given(std::initializer_list<Given> arguments) {
 
 Result<void> check_list(const void* list, std::size_t count, const char* name) {
   if (list != nullptr || count == 0) return {};
-  return invalid(detail::message(name, " is null, but its count is ", count));
+  return invalid(name, " is null, but its count is ", count);
 }
 
 const AttentionPlan* attention_of(const vkattn_plan& plan) {
@@ -72,13 +72,21 @@ const AttentionPlan* attention_of(const vkattn_plan& plan) {
   return std::get_if<AttentionPlan>(&plan.plan);
 }
 
+const Plan& plan_of(const vkattn_plan& plan) {
+  return std::visit([](const auto& it) -> const Plan& { return it; }, plan.plan);
+}
+
+const Plan& kernel_plan(const vkattn_plan& plan) {
+  const AttentionPlan* const attention = attention_of(plan);
+  return attention != nullptr ? *attention : plan_of(plan);
+}
+
 Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob, std::size_t* bytes) {
   const std::size_t capacity = *bytes;
   *bytes = from.size();
   if (blob == nullptr) return {};
   if (capacity < from.size()) {
-    return invalid(
-        detail::message(name, " takes ", from.size(), " bytes and there are ", capacity, ": give more"));
+    return invalid(name, " takes ", from.size(), " bytes and there are ", capacity, ": give more");
   }
   std::copy(from.begin(), from.end(), static_cast<std::byte*>(blob));
   return {};

@@ -12,7 +12,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 
 #include "c/live_handles.hpp"
@@ -67,22 +69,12 @@ vkattn_result run(vkattn_error* target, Body&& body) {
 
 using detail::invalid;
 
+template <class T, class... Types>
+inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 template <class T>
-inline constexpr bool kIsHandle = false;
-template <>
-inline constexpr bool kIsHandle<vkattn_device> = true;
-template <>
-inline constexpr bool kIsHandle<vkattn_plan> = true;
-template <>
-inline constexpr bool kIsHandle<vkattn_bindings> = true;
-template <>
-inline constexpr bool kIsHandle<vkattn_score_function> = true;
-template <>
-inline constexpr bool kIsHandle<vkattn_self_test> = true;
-template <>
-inline constexpr bool kIsHandle<vkattn_pipeline_cache> = true;
-template <>
-inline constexpr bool kIsHandle<vkattn_frame_budget> = true;
+inline constexpr bool kIsHandle =
+    kIsOneOf<T, vkattn_device, vkattn_plan, vkattn_bindings, vkattn_score_function, vkattn_self_test,
+             vkattn_pipeline_cache, vkattn_frame_budget>;
 
 /// That it is a handle that was given out and not taken back. Does not look behind the pointer.
 template <class Handle>
@@ -143,21 +135,26 @@ void give(std::unique_ptr<Handle> made, Handle** target) {
   *target = made.release();
 }
 
+/// What a plan has, whatever it computes.
+[[nodiscard]] const Plan& plan_of(const vkattn_plan& plan);
 /// The plan of attention that a plan is, or that a layer has; null for others.
 [[nodiscard]] const AttentionPlan* attention_of(const vkattn_plan& plan);
-
-/// Calls `use` with the plan that can run on matrix units: one of attention, gradients or a product, of a
-/// layer that of its attention. Of others nothing but `none`.
-template <class None, class Use>
-[[nodiscard]] None with_kernel_plan(const vkattn_plan& plan, None none, Use&& use) {
-  if (const AttentionPlan* const it = attention_of(plan)) return use(*it);
-  if (const auto* const it = std::get_if<BackwardPlan>(&plan.plan)) return use(*it);
-  if (const auto* const it = std::get_if<MatmulPlan>(&plan.plan)) return use(*it);
-  return none;
-}
+/// The plan whose kernel counts as a plan's own: of a layer that of its attention.
+[[nodiscard]] const Plan& kernel_plan(const vkattn_plan& plan);
 
 /// Copies as much of a text as fits, with a 0 at its end; the bytes that all of it takes.
 std::size_t copy_text(std::string_view text, char* target, std::size_t capacity);
+
+/// Copies what `tell` says of a handle, or an empty text where the handle is not alive or memory runs out.
+template <class Handle, class Tell>
+std::size_t copy_words(const Handle* handle, char* target, std::size_t capacity, const Tell& tell) {
+  std::size_t bytes = 0;
+  (void)run(nullptr, [&]() -> Result<void> {
+    bytes = copy_text(is_alive(handle) ? tell(*handle) : std::string(), target, capacity);
+    return {};
+  });
+  return bytes;
+}
 
 /// Copies bytes to memory of *bytes, where that is enough, and sets *bytes to what they take; `blob` may be
 /// null.
@@ -178,27 +175,26 @@ void copy_list(const List& list, Target* target, std::uint32_t* count, const Con
 /// function leaves it.
 template <class Struct>
 [[nodiscard]] Result<Struct> read(const Struct* given, void (*init)(Struct*), const char* name) {
-  if (given == nullptr) return invalid(detail::message(name, " is null"));
+  if (given == nullptr) return invalid(name, " is null");
   constexpr std::uint32_t kLeast = offsetof(Struct, next) + sizeof(void*);
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof(size));
   // No version of it has a size between multiples of a pointer's alignment, where half of one might be read.
   if (size < kLeast || size > sizeof(Struct) || size % alignof(void*) != 0) {
-    return invalid(
-        detail::message(name, "::struct_size is ", size, " and this library knows up to ", sizeof(Struct),
-                        size > sizeof(Struct) ? ": it is older than the header that the program was made with"
-                                              : ": call its init function first"));
+    return invalid(name, "::struct_size is ", size, " and this library knows up to ", sizeof(Struct),
+                   size > sizeof(Struct) ? ": it is older than the header that the program was made with"
+                                         : ": call its init function first");
   }
   Struct copy;
   init(&copy);
   std::memcpy(&copy, given, size);
   if (copy.next != nullptr) {
-    return invalid(detail::message(name, "::next must be null: no structure can follow in this version"));
+    return invalid(name, "::next must be null: no structure can follow in this version");
   }
   if constexpr (requires { copy.reserved; }) {
     if (copy.reserved != 0) {
-      return invalid(detail::message(name, "::reserved is ", copy.reserved,
-                                     " but must be 0: call the structure's init function first"));
+      return invalid(name, "::reserved is ", copy.reserved,
+                     " but must be 0: call the structure's init function first");
     }
   }
   return copy;

@@ -90,15 +90,14 @@ vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_in
     if (!initialisation) return initialisation.error();
     const std::int64_t rows = parameter->rows, columns = parameter->columns;
     if (rows < 0 || columns < 0) {
-      return c::invalid(
-          vkattn::detail::message("a parameter cannot have ", rows, " rows and ", columns, " columns"));
+      return c::invalid("a parameter cannot have ", rows, " rows and ", columns, " columns");
     }
     const std::int64_t elements = columns == 0 ? rows : vkattn::detail::saturating_multiply(rows, columns);
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     if (elements == kMost || static_cast<std::uint64_t>(elements) != count) {
-      return c::invalid(vkattn::detail::message("the parameter has ", elements == kMost ? "at least " : "",
-                                                elements, " elements, but count is ", count,
-                                                ": give rows * columns, or rows where columns is 0"));
+      return c::invalid("the parameter has ", elements == kMost ? "at least " : "", elements,
+                        " elements, but count is ", count,
+                        ": give rows * columns, or rows where columns is 0");
     }
     const std::string_view parameter_name = parameter->name == nullptr ? "" : parameter->name;
     vkattn::initial_values({parameter_name, nullptr, rows, columns}, *initialisation, seed, {values, count});

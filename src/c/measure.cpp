@@ -20,62 +20,44 @@ struct vkattn_frame_budget {
 
 namespace {
 
-vkattn_kernel_choice choice_of(std::string_view kernel, const vkattn::TileSizes& tile) {
-  vkattn_kernel_choice choice{{},
-                              {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims}};
+vkattn_tile_sizes sizes_of(const vkattn::TileSizes& tile) {
+  return {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims};
+}
+
+/// Block sizes of the plan's kernel, or of its attention's; zeros for others.
+vkattn_tile_sizes sizes_of(const vkattn_plan& plan) {
+  if (const AttentionPlan* const attention = c::attention_of(plan)) return sizes_of(attention->tile());
+  const auto* const product = std::get_if<vkattn::MatmulPlan>(&plan.plan);
+  if (product == nullptr) return {};
+  const vkattn::MatmulTile tile = product->tile();
+  return {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.inner, 0};
+}
+
+vkattn_kernel_choice choice_of(std::string_view kernel, const vkattn_tile_sizes& tile) {
+  vkattn_kernel_choice choice{{}, tile};
   c::copy_text(kernel, choice.kernel, sizeof(choice.kernel));
   return choice;
 }
 
-/// The kernel of a plan that has one of its own, or of its attention; an empty name for others.
-/// @{
-vkattn_kernel_choice choice_of(const AttentionPlan& plan) {
-  return choice_of(plan.kernel_name(), plan.tile());
-}
-vkattn_kernel_choice choice_of(const vkattn::MultiHeadAttentionPlan& plan) {
-  return choice_of(plan.attention());
-}
-vkattn_kernel_choice choice_of(const vkattn::BackwardPlan& plan) {
-  return choice_of(plan.kernel_name(), {});
-}
-vkattn_kernel_choice choice_of(const vkattn::MatmulPlan& plan) {
-  const vkattn::MatmulTile tile = plan.tile();
-  return choice_of(plan.kernel_name(),
-                   {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.inner, 0});
-}
-template <class Plan>
-vkattn_kernel_choice choice_of(const Plan& /*others*/) {
-  return choice_of({}, {});
-}
-/// @}
-
-constexpr const char* kOfOperations = "operations and of layers";
-
-/// What `ask` gives of a plan that has it, or of a layer's attention; else a sentence with those that have.
-template <class Answer, class Ask>
-Result<Answer> ask_kernel(const vkattn_plan& plan, const char* name, const char* whose, const Ask& ask) {
-  return std::visit(
-      [&](const auto& it) -> Result<Answer> {
-        if constexpr (requires { ask(it); }) {
-          return ask(it);
-        } else if constexpr (requires { it.attention(); }) {
-          return ask(it.attention());
-        } else {
-          return c::invalid(vkattn::detail::message("there are no ", name, " of ",
-                                                    c::Kind<std::decay_t<decltype(it)>>::kName, ", only of ",
-                                                    whose));
-        }
-      },
-      plan.plan);
-}
-
-/// Sets *type to what `ask` gives of the plan, as ask_kernel.
+/// Sets *type to what `ask` gives of a plan that has it, or of a layer's attention; else a sentence with
+/// those that have.
 template <class Ask>
 vkattn_result tell_type(const vkattn_plan* plan, vkattn_data_type* type, vkattn_error* error,
                         const char* name, const char* whose, const Ask& ask) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {type, "type"}}); !s) return s;
-    const auto told = ask_kernel<vkattn::DataType>(*plan, name, whose, ask);
+    const auto told = std::visit(
+        [&](const auto& it) -> Result<vkattn::DataType> {
+          if constexpr (requires { ask(it); }) {
+            return ask(it);
+          } else if constexpr (requires { it.attention(); }) {
+            return ask(it.attention());
+          } else {
+            return c::invalid("there are no ", name, " of ", c::Kind<std::decay_t<decltype(it)>>::kName,
+                              ", only of ", whose);
+          }
+        },
+        plan->plan);
     if (!told) return told.error();
     *type = static_cast<vkattn_data_type>(*told);
     return {};
@@ -145,7 +127,8 @@ vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_att
     const auto valid = vkattn::validate(*problem);
     if (!valid) return valid.error();
     const auto all = vkattn::tuning_candidates(*problem, device->device.capabilities());
-    c::copy_list(all, choices, count, [](const auto& each) { return choice_of(each.kernel, each.tile); });
+    c::copy_list(all, choices, count,
+                 [](const auto& each) { return choice_of(each.kernel, sizes_of(each.tile)); });
     return {};
   });
 }
@@ -154,7 +137,7 @@ vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choi
                                      vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {choice, "choice"}}); !s) return s;
-    *choice = std::visit([](const auto& it) { return choice_of(it); }, plan->plan);
+    *choice = choice_of(c::kernel_plan(*plan).kernel_name(), sizes_of(*plan));
     return {};
   });
 }
@@ -175,11 +158,7 @@ vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline
                                         vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
-    const auto told = ask_kernel<std::vector<vkattn::PipelineInfo>>(
-        *plan, "pipelines", kOfOperations,
-        [](const auto& it) -> decltype(it.pipelines()) { return it.pipelines(); });
-    if (!told) return told.error();
-    c::copy_list(*told, pipelines, count, pipeline_of);
+    c::copy_list(c::plan_of(*plan).pipelines(), pipelines, count, pipeline_of);
     return {};
   });
 }
@@ -188,8 +167,7 @@ vkattn_result vkattn_plan_get_dispatches(const vkattn_plan* plan, vkattn_dispatc
                                          uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
-    c::copy_list(std::visit([](const auto& it) { return it.dispatches(); }, plan->plan), dispatches, count,
-                 dispatch_of);
+    c::copy_list(c::plan_of(*plan).dispatches(), dispatches, count, dispatch_of);
     return {};
   });
 }
@@ -198,7 +176,7 @@ vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimat
                                         vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
-    c::copy_list(std::visit([](const auto& it) { return it.dispatches(); }, plan->plan), estimates, count,
+    c::copy_list(c::plan_of(*plan).dispatches(), estimates, count,
                  [](const vkattn::DispatchInfo& info) { return info.estimated_ns; });
     return {};
   });
@@ -208,9 +186,7 @@ vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statist
                                          uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
-    const auto told = ask_kernel<std::vector<vkattn::PipelineStatistics>>(
-        *plan, "statistics", kOfOperations,
-        [](const auto& it) -> decltype(it.statistics()) { return it.statistics(); });
+    const auto told = c::plan_of(*plan).statistics();
     if (!told) return told.error();
     std::uint32_t all = 0;
     for (const vkattn::PipelineStatistics& pipeline : *told) {
@@ -246,7 +222,7 @@ vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_b
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}, {budget, "budget"}}); !s) return s;
     *budget = nullptr;
-    const auto dispatches = std::visit([](const auto& it) { return it.dispatches(); }, plan->plan);
+    const auto dispatches = c::plan_of(*plan).dispatches();
     c::give(std::make_unique<vkattn_frame_budget>(vkattn_frame_budget{vkattn::FrameBudget(dispatches)}),
             budget);
     return {};

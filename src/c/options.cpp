@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "c/convert.hpp"
+#include "c/enumerators.hpp"
 #include "c/handles.hpp"
 
 namespace vkattn::c {
@@ -77,11 +78,8 @@ Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
     s = check_list(o.backward_refusals, o.backward_refusal_count, "vkattn_plan_options::backward_refusals");
   }
   if (!s) return s.error();
-  constexpr std::uint32_t kLastType = VKATTN_DATA_TYPE_FLOAT8_E4M3;
-  if (o.arithmetic_type > kLastType) {
-    return invalid(
-        detail::message("arithmetic_type is ", o.arithmetic_type, "; the largest there is is ", kLastType));
-  }
+  if (const auto type = enumerator<DataType>(o.arithmetic_type, "arithmetic_type"); !type)
+    return type.error();
   return copy;
 }
 

@@ -1,6 +1,10 @@
-// Plans in C: made, compiled, asked.
+// Plans in C: made, compiled, asked; and keys of their descriptors.
+#include <vkattn/plan_key.hpp>
+
 #include <algorithm>
 #include <condition_variable>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "c/convert.hpp"
@@ -54,13 +58,12 @@ vkattn_result vkattn_plan_release(vkattn_plan* plan) {
 vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{plan, "plan"}}); !s) return s;
-    return std::visit([](const auto& it) { return it.compile(); }, plan->plan);
+    return c::plan_of(*plan).compile();
   });
 }
 
 uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan) {
-  if (!c::is_alive(plan)) return 0;
-  return std::visit([](const auto& it) { return it.is_compiled(); }, plan->plan) ? 1U : 0U;
+  return c::is_alive(plan) && c::plan_of(*plan).is_compiled() ? 1U : 0U;
 }
 
 namespace {
@@ -90,7 +93,7 @@ struct PrewarmJob {
       const std::lock_guard lock(job->all->mutex);
       job->is_begun = true;
     }
-    job->outcome = std::visit([](const auto& it) { return it.compile(); }, job->plan->plan);
+    job->outcome = c::plan_of(*job->plan).compile();
     // The last one leaves before the waiting thread may take the mutex away.
     const std::lock_guard lock(job->all->mutex);
     --job->all->pending;
@@ -154,8 +157,7 @@ vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requi
     if (Result<void> s = c::check_given({{plan, "plan"}}); !s) return s;
     const auto given = c::read(requirements, vkattn_requirements_init, "vkattn_requirements");
     if (!given) return given.error();
-    const vkattn::PlanRequirements needs =
-        std::visit([](const auto& it) { return it.requirements(); }, plan->plan);
+    const vkattn::PlanRequirements needs = c::plan_of(*plan).requirements();
     vkattn_requirements all = *given;
     all.workspace_bytes = needs.workspace_bytes;
     all.workspace_alignment = needs.workspace_alignment;
@@ -177,25 +179,35 @@ vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requi
 }
 
 size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity) {
-  std::size_t bytes = 0;
-  (void)c::run(nullptr, [&]() -> Result<void> {
-    const std::string all = c::is_alive(plan)
-                                ? std::visit([](const auto& it) { return it.describe(); }, plan->plan)
-                                : std::string();
-    bytes = c::copy_text(all, text, capacity);
-    return {};
-  });
-  return bytes;
+  return c::copy_words(plan, text, capacity, [](const vkattn_plan& it) { return c::plan_of(it).describe(); });
 }
 
 size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity) {
-  std::size_t bytes = 0;
-  (void)c::run(nullptr, [&]() -> Result<void> {
-    const auto configuration = [](const auto& it) { return it.configuration(); };
-    bytes = c::copy_text(
-        c::is_alive(plan) ? c::with_kernel_plan(*plan, std::string(), configuration) : std::string(), text,
-        capacity);
-    return {};
-  });
-  return bytes;
+  return c::copy_words(plan, text, capacity,
+                       [](const vkattn_plan& it) { return c::kernel_plan(it).configuration(); });
 }
+
+namespace {
+
+/// Of every kind of plan: `to_desc` is its conversion.
+template <class Given, class Desc>
+vkattn_result write_key(const Given* desc, char* text, size_t* bytes, vkattn_error* error,
+                        Result<Desc> (*to_desc)(const Given*)) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{bytes, "bytes"}}); !s) return s;
+    const auto problem = to_desc(desc);
+    if (!problem) return problem.error();
+    const std::string key = vkattn::plan_key(*problem);
+    // With the 0 at its end.
+    return c::copy_blob(std::as_bytes(std::span(key.c_str(), key.size() + 1)), "the key", text, bytes);
+  });
+}
+
+}  // namespace
+
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS)                                          \
+  vkattn_result vkattn_plan_key_##NAME(const vkattn_##NAME##_desc* desc, char* text, size_t* bytes, \
+                                       vkattn_error* error) {                                       \
+    return write_key(desc, text, bytes, error, c::NAME##_desc);                                     \
+  }
+#include "common/operations.def"

@@ -73,17 +73,15 @@ vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const v
       return s;
     const auto how = c::record_options(options);
     if (!how) return how.error();
-    return std::visit(
-        [&](const auto& it) -> Result<void> {
-          if (!it.has_made(bindings->bindings))
-            return c::invalid("these bindings were made by another plan: record them with that one");
-          if (!it.is_compiled()) {
-            return c::invalid("the plan is not compiled yet: call vkattn_plan_compile and wait for it");
-          }
-          it.record(commands, bindings->bindings, *how);
-          return {};
-        },
-        plan->plan);
+    const vkattn::Plan& it = c::plan_of(*plan);
+    if (!it.has_made(bindings->bindings)) {
+      return c::invalid("these bindings were made by another plan: record them with that one");
+    }
+    if (!it.is_compiled()) {
+      return c::invalid("the plan is not compiled yet: call vkattn_plan_compile and wait for it");
+    }
+    it.record(commands, bindings->bindings, *how);
+    return {};
   });
 }
 

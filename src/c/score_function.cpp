@@ -16,7 +16,7 @@ vkattn_result vkattn_score_function_save(const vkattn_score_function* function, 
     if (Result<void> s = c::check_list(shaders, shader_count, "shaders"); !s) return s;
     std::vector<std::string> names;
     for (const char* const name : std::span(shaders, shader_count)) {
-      if (name == nullptr) return c::invalid(vkattn::detail::message("shaders[", names.size(), "] is null"));
+      if (name == nullptr) return c::invalid("shaders[", names.size(), "] is null");
       names.emplace_back(name);
     }
     const auto saved = vkattn::save_score_shaders(*function->shaders, names);

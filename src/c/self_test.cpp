@@ -12,18 +12,15 @@ namespace c = vkattn::c;
 
 namespace {
 
-/// Of a plan that can run on matrix units, or of any step of a layer.
+/// Whether a plan needs a self-test, or any step of a layer.
 struct IsNeeded {
   template <class Plan>
   bool operator()(const Plan& plan) const {
     if constexpr (requires { plan.steps(); }) {
-      const auto steps = plan.steps();
-      return std::any_of(steps.begin(), steps.end(),
-                         [&](const vkattn::LayerStep& step) { return std::visit(*this, step.plan); });
-    } else if constexpr (requires { SelfTest::is_needed(plan); }) {
-      return SelfTest::is_needed(plan);
+      return std::ranges::any_of(plan.steps(),
+                                 [&](const vkattn::LayerStep& step) { return std::visit(*this, step.plan); });
     } else {
-      return false;
+      return SelfTest::is_needed(plan);
     }
   }
 };

@@ -222,8 +222,8 @@ Result<void> read_attention(const vkattn_execution& given, A& tensors) {
   tensors.dropout_seed = given.dropout_seed;
   tensors.dropout_offset = given.dropout_offset;
   if (given.score_buffer_count > kMaxScoreBuffers) {
-    return invalid(detail::message("vkattn_execution::score_buffer_count is ", given.score_buffer_count,
-                                   "; the most there can be is ", kMaxScoreBuffers));
+    return invalid("vkattn_execution::score_buffer_count is ", given.score_buffer_count,
+                   "; the most there can be is ", kMaxScoreBuffers);
   }
   if (Result<void> s =
           check_list(given.score_buffers, given.score_buffer_count, "vkattn_execution::score_buffers");
@@ -267,12 +267,11 @@ Result<typename Plan::Tensors> tensors_of(const vkattn_execution& given) {
   for (const vkattn_binding& binding : std::span(given.tensors, given.tensor_count)) {
     BufferRange* const target = place(tensors, binding.tensor);
     if (target == nullptr) {
-      return invalid(detail::message("there is no tensor ", binding.tensor, " of ", Kind<Plan>::kName,
-                                     ": vkattn_plan_tensor_range is above 0 for those that a plan takes"));
+      return invalid("there is no tensor ", binding.tensor, " of ", Kind<Plan>::kName,
+                     ": vkattn_plan_tensor_range is above 0 for those that a plan takes");
     }
     if (seen[binding.tensor])
-      return invalid(
-          detail::message("tensor ", binding.tensor, " is bound twice: leave out one of its bindings"));
+      return invalid("tensor ", binding.tensor, " is bound twice: leave out one of its bindings");
     seen[binding.tensor] = true;
     *target = {binding.buffer, binding.offset, binding.size};
   }

@@ -4,7 +4,7 @@
 
 #include "attention/features.hpp"
 #include "attention/tensor_rules.hpp"
-#include "cache/append_sizes.hpp"
+#include "cache/append_tasks.hpp"
 #include "cache/append_tensors.hpp"
 #include "common/message.hpp"
 
@@ -22,7 +22,7 @@ constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMaxTotalRows = (std::int64_t{1} << 31) - 1;  // int32 lengths count to it
 
-/// Attention over the caches: its layouts and extents are theirs.
+/// Attention over the caches, which has their layouts and extents.
 AttentionDesc attention_over_caches(const AppendDesc& desc) {
   AttentionDesc attention;
   attention.batch = desc.batch;
@@ -58,9 +58,8 @@ Result<void> check_rows(const AppendDesc& desc) {
 }
 
 Result<void> check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType cache_key) {
-  if (rotary.style > RotaryStyle::kHalfSplit) {
-    return invalid("rotary.style holds ", static_cast<std::uint32_t>(rotary.style), ", which names no style");
-  }
+  if (Result<void> s = check_enum("rotary.style", rotary.style, RotaryStyle::kHalfSplit, "style"); !s)
+    return s;
   if (rotary.style == RotaryStyle::kNone) return {};
   if (rotary.dims % 2 != 0 || rotary.dims < 2 || rotary.dims > head_dim) {
     return invalid("rotary.dims is ", rotary.dims, " but must be even and from 2 to head_dim, which is ",
@@ -144,7 +143,7 @@ AppendDesc AppendDesc::resolved() const {
   rows.head_dim = head_dim;
   rows.value_dim = full.value_dim;
   rows.layout = layout;
-  AttentionDesc turned = rows;  // what is written of the queries has their dims
+  AttentionDesc turned = rows;  // the queries' target has their dims
   turned.value_dim = head_dim;
   AttentionDesc caches = attention_over_caches(full);
   caches.layout = layout == Layout::kBshd ? Layout::kBshd : Layout::kBhsd;

@@ -1,7 +1,6 @@
 // An append as an operation.
 
 #include "attention/tensor_rules.hpp"
-#include "cache/append_sizes.hpp"
 #include "cache/append_tasks.hpp"
 #include "cache/append_tensors.hpp"
 #include "common/message.hpp"

@@ -4,11 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 
 #include "attention/features.hpp"
-#include "cache/append_params.hpp"
-#include "cache/append_sizes.hpp"
 #include "cache/append_tensors.hpp"
 #include "cache/rotary.hpp"
 #include "common/checked.hpp"
@@ -44,7 +41,7 @@ struct Task {
   std::uint64_t units = 0;  ///< invocations
 };
 
-/// One tensor of rows with where it goes.
+/// A tensor of rows with its target.
 struct Rows {
   std::string_view name;
   BufferRange AppendTensors::*source;
@@ -60,7 +57,7 @@ constexpr std::array kRows{
          true},
     Rows{"queries", &AppendTensors::query, &AppendTensors::query_output, nullptr, true, false}};
 
-/// Makes tasks, and enters the tensors that they use into the program.
+/// Makes tasks, and adds the tensors that they use to the program.
 class TaskMaker {
  public:
   TaskMaker(const AppendDesc& desc, const Capabilities& capabilities, ProgramDesc& program)
@@ -104,7 +101,7 @@ Task TaskMaker::begin(std::string_view name, std::uint32_t what) const {
   return task;
 }
 
-// Where the descriptor has a use for the tensor.
+// Binds a tensor if the descriptor uses it.
 Result<void> TaskMaker::bind(Task& task, BufferRange AppendTensors::*range) {
   const std::size_t index = tensor_index(range);
   const AppendTensorRow& row = row_of(range);
@@ -116,7 +113,7 @@ Result<void> TaskMaker::bind(Task& task, BufferRange AppendTensors::*range) {
   return {};
 }
 
-// The tensors that say where rows are, and how many.
+// The tensors with positions and numbers of rows.
 Result<void> TaskMaker::bind_lengths(Task& task) {
   if (Result<void> s = bind(task, &AppendTensors::positions); !s) return s;
   if (Result<void> s = bind(task, &AppendTensors::new_lengths); !s) return s;
@@ -135,12 +132,7 @@ Result<void> TaskMaker::bind_rows(Task& task, const Rows& rows) {
   return bind(task, rows.scales);
 }
 
-// A stride that is used, in elements or blocks; an unused one may be too large for the parameter.
-std::uint32_t stride32(const TensorDesc& tensor, std::int64_t stride, std::int64_t extent) {
-  return extent > 1 ? static_cast<std::uint32_t>(stride / block_elements(tensor.type)) : 0U;
-}
-
-/// A tensor of rows as its row of the table has it.
+/// Storage and extents of a tensor of rows.
 struct Side {
   TensorDesc tensor;
   TensorExtents extents;
@@ -151,7 +143,7 @@ Side side_of(const AppendDesc& desc, BufferRange AppendTensors::*range) {
   return {row.storage(desc), row.extents(desc)};
 }
 
-// That elements have one type and place, counted from the first; strides that are not used do not count.
+// Whether two tensors have the same type, extents and strides. Strides that are not used do not count.
 bool lies_as(const Side& side, const Side& other) {
   const auto same = [](std::int64_t stride, std::int64_t of_other, std::int64_t extent) {
     return extent <= 1 || stride == of_other;
@@ -164,10 +156,11 @@ bool lies_as(const Side& side, const Side& other) {
 
 void add_strides(const Side& source, const Side& target, AppendParams& params) {
   const auto strides = [](const Side& side) {
-    const TensorDesc& tensor = side.tensor;
-    return std::array{stride32(tensor, tensor.strides->batch, side.extents.batch),
-                      stride32(tensor, tensor.strides->head, side.extents.heads),
-                      stride32(tensor, tensor.strides->row, side.extents.rows)};
+    const Strides& s = *side.tensor.strides;
+    const std::int64_t block = block_elements(side.tensor.type);  // strides of blocks are counted in blocks
+    return std::array{stride32(s.batch / block, side.extents.batch),
+                      stride32(s.head / block, side.extents.heads),
+                      stride32(s.row / block, side.extents.rows)};
   };
   const auto from = strides(source);
   const auto to = strides(target);
@@ -247,8 +240,8 @@ Result<Task> TaskMaker::lengths_task() {
   return task;
 }
 
-// Every descriptor must be valid even where the shader touches nothing through it: the first input stands in
-// for those that are missing, and where there is none what is written.
+// Every descriptor must be valid even if the shader touches nothing through it. The first input stands in for
+// missing tensors, or the written tensor if there is no input.
 void set_stand_ins(std::vector<ProgramBinding>& bindings) {
   std::uint32_t stand_in = VKATTN_APPEND_BINDING_TARGET;
   for (std::uint32_t i = VKATTN_APPEND_BINDING_COUNT; i-- > 0;) {
@@ -269,8 +262,7 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
   const auto code = built_shader(shader_binaries(), task.shader);
   if (!code) return code.error();
   set_stand_ins(task.set.bindings);
-  task.set.push_constants.resize(sizeof(AppendParams));
-  std::memcpy(task.set.push_constants.data(), &task.params, sizeof(AppendParams));
+  task.set.push_constants = bytes_of(task.params);
   const auto index = static_cast<std::uint32_t>(program.passes.size());
   ProgramPass pass;
   pass.name = task.name;
@@ -278,7 +270,7 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
   pass.code = *code;
   pass.specialization = std::move(task.specialization);
   pass.workgroup_size = kWorkgroup;
-  // Lengths may be written over the positions that the tasks before have read: they must be done.
+  // Lengths may be written over the positions that earlier tasks read, so these must be done.
   if (task.name == "lengths" && index > 0)
     pass.barrier = PassBarrier{VK_ACCESS_SHADER_READ_BIT, VK_ACCESS_SHADER_WRITE_BIT};
   program.passes.push_back(std::move(pass));
@@ -287,7 +279,7 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
   return {};
 }
 
-// Queries are turned where they lie, and lengths are written over the positions that they follow from.
+// Queries may be turned in place, and lengths may be written over the positions that they follow from.
 void allow_in_place(const AppendDesc& desc, ProgramDesc& program) {
   const auto allow = [&](BufferRange AppendTensors::*written, BufferRange AppendTensors::*over) {
     program.tensors[tensor_index(written)].in_place_of = static_cast<std::uint32_t>(tensor_index(over));
@@ -304,7 +296,7 @@ Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& c
   program.layout().binding_count = VKATTN_APPEND_BINDING_COUNT;
   program.layout().push_constant_bytes = sizeof(AppendParams);
   program.layout().units_byte = offsetof(AppendParams, first_unit);
-  // A row of packed ones may ask all entries whose it is.
+  // A packed row may search all batch entries for its own.
   if (desc.new_lengths == Lengths::kPacked) {
     if (Result<void> s = check_iterations(capabilities, desc.batch + 1024); !s) return s.error();
   }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 
-#include "cache/append_params.hpp"
 #include "shared/cache_constants.h"
 
 namespace vkattn::detail {
@@ -14,7 +13,7 @@ namespace {
 using Desc = const AppendDesc&;
 using Tensors = AppendTensors;
 
-// Side by side, the positions being dims.
+// A line of 32-bit numbers, side by side along the dims.
 TensorDesc line(Desc /*desc*/) {
   return numbers(Strides{0, 0, 0, 1});
 }

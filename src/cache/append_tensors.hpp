@@ -1,15 +1,22 @@
-// The table of an append's tensors.
+// The table of an append's tensors, and the push constants that their offsets are added to.
 #pragma once
 
 #include <vkattn/cache.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "attention/tensor_row.hpp"
 
 namespace vkattn::detail {
+
+namespace shared {
+using uint = std::uint32_t;
+#include "shared/cache_params.h"
+}  // namespace shared
+using shared::AppendParams;
 
 using AppendTensorRow = TensorRowOf<AppendDesc, AppendTensors>;
 

@@ -12,7 +12,7 @@ namespace vkattn::detail {
 
 namespace {
 
-// A number from 0 to below 1 in units of 2^-64.
+// A number from 0 to below 1, in units of 2^-64.
 std::uint64_t fraction(double value) {
   constexpr double kLargest = 1.0 - 0x1p-53;
   return static_cast<std::uint64_t>(std::ldexp(std::min(value, kLargest), 64));

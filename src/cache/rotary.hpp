@@ -9,7 +9,7 @@
 
 namespace vkattn::detail {
 
-/// The specialization values of a rotation; none where there is none.
+/// The specialization values of a rotation; empty if the style is kNone.
 [[nodiscard]] SpecializationValues rotary_specialization(const RotaryDesc& rotary);
 
 }  // namespace vkattn::detail

@@ -89,6 +89,12 @@ template <class... Parts>
   return {ErrorCode::kInvalidArgument, VK_SUCCESS, message(parts...)};
 }
 
+/// The Error for what is valid, but what this device or build cannot do.
+template <class... Parts>
+[[nodiscard]] Error unsupported(const Parts&... parts) {
+  return {ErrorCode::kUnsupported, VK_SUCCESS, message(parts...)};
+}
+
 /// The Error for a limit of the device, which the sentence names with both numbers.
 template <class... Parts>
 [[nodiscard]] Error limit_exceeded(const Parts&... parts) {

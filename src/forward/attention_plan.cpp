@@ -21,9 +21,7 @@ namespace detail {
 
 namespace {
 
-/// The block mask's number among the program's tensors, behind those of the table and of a score function.
-constexpr std::size_t kBlockMask = kTensorCount + kMaxScoreBuffers;
-static_assert(kBlockMask + 1 <= kMostTensors);
+static_assert(kBlockMaskTensor + 1 <= kMostTensors);
 
 class AttentionOperation final : public OperationOf<AttentionOperation, AttentionDesc, AttentionTensors> {
  public:
@@ -41,8 +39,8 @@ class AttentionOperation final : public OperationOf<AttentionOperation, Attentio
                                                   std::string& note) const override;
   [[nodiscard]] Result<ProgramDesc> build(const PlanOptions& options, const Capabilities& capabilities,
                                           std::string_view& kernel) override;
-  /// What a kernel accepts may still not fit the device, as where it cannot cut the keys of one head, a score
-  /// function may not compile in it, and a driver may not compile it.
+  /// A kernel that accepts may still fail: a limit of the device where it cannot cut the keys of one head, a
+  /// score function that does not compile in it, or the driver's compiler.
   [[nodiscard]] bool is_of_kernel(const Error& error) const override {
     return error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
   }
@@ -73,12 +71,12 @@ class AttentionOperation final : public OperationOf<AttentionOperation, Attentio
 
   [[nodiscard]] Result<void> add_tensors(const AttentionTensors& tensors, OperationCall& call) const override;
   [[nodiscard]] std::size_t tensor_index(BufferRange AttentionTensors::*tensor) const override {
-    return tensor == &AttentionTensors::block_mask ? kBlockMask : detail::tensor_index(tensor);
+    return tensor == &AttentionTensors::block_mask ? kBlockMaskTensor : detail::tensor_index(tensor);
   }
 
  private:
   Selection selection_;
-  ForwardLayout layout_;  ///< no windows where nothing is to be computed
+  ForwardLayout layout_;  ///< without windows if nothing is to be computed
   std::uint32_t kernel_pass_ = 0;
 };
 
@@ -103,7 +101,7 @@ std::optional<TunedOptions> AttentionOperation::tuned(const PlanOptions& given,
       [&](const TunedProblem& measured, PlanOptions& options) -> Result<std::string> {
         options.kernel = measured.best.kernel;
         options.tile = measured.best.tile;
-        // What a window leaves of the keys decides how often to split them.
+        // The number of parts depends on the keys that the window leaves.
         const bool same_window = measured.desc.window == desc().window;
         if (options.kv_splits == 0 && same_window) options.kv_splits = measured.kv_splits;
         return known_tile(measured.best.kernel, measured.best.tile,
@@ -161,13 +159,9 @@ Result<void> AttentionOperation::add_tensors(const AttentionTensors& tensors, Op
   if (tensors.block_mask.buffer == VK_NULL_HANDLE) {
     return invalid("the block mask is said to be complete but its buffer is null");
   }
-  // It is not computed then, which is all that comes before the kernel.
+  // The passes before the kernel compute only the block mask, so they are skipped.
   call.skipped = {0, kernel_pass_};
   return {};
-}
-
-const AttentionOperation& attention_of(const PlanState& plan) {
-  return static_cast<const AttentionOperation&>(*plan.operation);
 }
 
 }  // namespace
@@ -182,27 +176,27 @@ struct OperationFor<AttentionDesc> {
 template class PlanOf<AttentionPlan, AttentionDesc, AttentionTensors>;
 
 const TileSizes& AttentionPlan::tile() const {
-  return detail::attention_of(state()).config().tile;
+  return detail::operation_of<AttentionDesc>(state()).config().tile;
 }
 
 std::uint32_t AttentionPlan::shared_memory_bytes() const {
-  return detail::attention_of(state()).config().shared_bytes;
+  return detail::operation_of<AttentionDesc>(state()).config().shared_bytes;
 }
 
 DataType AttentionPlan::probability_type() const {
-  return detail::attention_of(state()).config().probability_type;
+  return detail::operation_of<AttentionDesc>(state()).config().probability_type;
 }
 
 DataType AttentionPlan::arithmetic_type() const {
-  return detail::attention_of(state()).config().arithmetic_type;
+  return detail::operation_of<AttentionDesc>(state()).config().arithmetic_type;
 }
 
 VkDeviceSize AttentionPlan::block_mask_bytes() const {
-  return detail::attention_of(state()).layout().block_mask_bytes;
+  return detail::operation_of<AttentionDesc>(state()).layout().block_mask_bytes;
 }
 
 std::optional<BlockMaskLayout> AttentionPlan::block_mask_layout() const {
-  const detail::AttentionOperation& operation = detail::attention_of(state());
+  const auto& operation = detail::operation_of<AttentionDesc>(state());
   const detail::ForwardLayout& layout = operation.layout();
   if (layout.block_mask_bytes == 0 || layout.windows.size() != 1) return std::nullopt;
   const detail::FeatureParams params =

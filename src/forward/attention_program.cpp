@@ -1,9 +1,10 @@
-// What all programs of attention have in common: see attention_program.hpp.
+// The common part of all programs of attention: see attention_program.hpp.
 #include "forward/attention_program.hpp"
 
 #include <vkattn/score_shaders.hpp>
 
 #include <span>
+#include <utility>
 
 #include "attention/features.hpp"
 #include "attention/params.hpp"
@@ -21,8 +22,8 @@ static_assert(sizeof(FeatureParams) <= kMostParameterBytes);
 static_assert(offsetof(AttentionParams, tile_count) == offsetof(AttentionParams, first_tile) + 4,
               "ProgramLayout::units_byte");
 
-// The query stands in for inputs and the output for what is written, so that no buffer is both read and
-// written in the eyes of synchronization validation.
+// The query stands in for inputs, and the output for written tensors, so that synchronization validation sees
+// no buffer that is both read and written.
 std::uint32_t stand_in(std::size_t binding) {
   const bool written = binding == VKATTN_BINDING_LSE || binding == VKATTN_BINDING_PARTIALS ||
                        binding == VKATTN_BINDING_WEIGHTS;
@@ -42,7 +43,7 @@ ProgramDesc attention_program(const AttentionDesc& desc, const TensorWindows& wh
   for (const TensorRow& row : table) {
     program.tensors.push_back(program_tensor(row, desc));
     if (!row.is_used(desc)) continue;
-    // Of packed queries a mask may have fewer rows than the longest.
+    // A mask of packed queries may have fewer rows than the longest sequence.
     program.tensors.back().bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
     add_offset_word(row, program);
   }
@@ -68,6 +69,25 @@ std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc, const Ten
     binding.to_end = row.use.written && part.bytes == whole[row.binding].bytes;
   }
   return bindings;
+}
+
+void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
+  if (area.bytes == 0) return;
+  binding.from = ProgramBinding::From::kWorkspace;
+  binding.workspace_byte = area.offset;
+  binding.bytes = area.bytes;
+}
+
+ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code, SpecializationValues values) {
+  ProgramPass pass;
+  pass.name = config.name;
+  pass.shader = config.shader;
+  pass.code = code;
+  pass.specialization = std::move(values);
+  pass.workgroup_size = config.workgroup_size;
+  pass.required_subgroup_size = config.required_subgroup_size;
+  pass.barrier = kAfterPasses;
+  return pass;
 }
 
 DropoutWords dropout_words(const AttentionTensors& tensors) noexcept {

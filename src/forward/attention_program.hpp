@@ -1,5 +1,5 @@
-// What all programs of attention have in common: the tensors of the table with the words that their offsets
-// go to, and bindings for a window's parts of them.
+// The common part of all programs of attention: the tensors of the table, the words that their offsets are
+// added to, and bindings for a window's parts of them.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -9,41 +9,40 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "attention/window.hpp"
+#include "forward/layout.hpp"
 #include "program/dispatch_limits.hpp"
 #include "program/program.hpp"
 
 namespace vkattn::detail {
 
-/// A program without passes: its tensors are the rows of the table, in their order, and `whole` is all of
-/// them.
+/// A program without passes. Its tensors are the rows of the table in their order; `whole` has their bytes.
 [[nodiscard]] ProgramDesc attention_program(const AttentionDesc& desc, const TensorWindows& whole);
 
-/// Bindings of a window that has these parts of the tensors; a stand-in where nothing is bound.
+/// Bindings of a window that has these parts of the tensors. Other bindings are stand-ins.
 [[nodiscard]] std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc,
                                                           const TensorWindows& whole,
                                                           const TensorWindows& parts);
 
-/// What dropout takes of each execution: its seed, low and high, and its offset; and the parameters that they
-/// go to.
+/// Binds a piece of the workspace. A piece without bytes leaves the stand-in.
+void bind_area(const WorkspaceArea& area, ProgramBinding& binding);
+
+/// The numbers of an execution that dropout uses (the low and the high word of the seed, and the offset), and
+/// the parameters that they go to.
 /// @{
 using DropoutWords = std::array<std::uint32_t, 3>;
 [[nodiscard]] DropoutWords dropout_words(const AttentionTensors& tensors) noexcept;
 void add_dropout_words(ProgramDesc& program);
 /// @}
 
-/// Before each pass: what those before it have written to the workspace, or in place.
+/// Before each pass: earlier passes have written to the workspace, or in place.
 inline constexpr PassBarrier kAfterPasses{VK_ACCESS_SHADER_WRITE_BIT,
                                           VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
 
-template <class Params>
-[[nodiscard]] std::vector<std::byte> bytes_of(const Params& params) {
-  std::vector<std::byte> bytes(sizeof(params));
-  std::memcpy(bytes.data(), &params, sizeof(params));
-  return bytes;
-}
+/// A pass by its configuration, which waits for those before it.
+[[nodiscard]] ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code,
+                                          SpecializationValues values);
 
 }  // namespace vkattn::detail

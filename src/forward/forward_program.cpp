@@ -23,7 +23,7 @@ struct PlannedPass {
   PassVariant variant;
 };
 
-// Of the kernel, those before and those after it, in order.
+// The kernel and the passes before and after it, in order.
 std::vector<PlannedPass> list_passes(const LayoutRequest& request, const ForwardLayout& layout,
                                      std::uint32_t& kernel_pass) {
   const AttentionDesc& desc = request.desc;
@@ -50,7 +50,7 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   return passes;
 }
 
-// SPIR-V of a shader, with the score function in it where there is one.
+// The SPIR-V of a shader, with the score function in it if there is one.
 Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shader) {
   if (!desc.score_function) return built_shader(shader_binaries(), shader);
   const auto words = desc.score_function->binary(shader);
@@ -61,15 +61,7 @@ Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shade
 Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned) {
   const auto code = shader_code(desc, planned.config.shader);
   if (!code) return code.error();
-  ProgramPass pass;
-  pass.name = planned.config.name;
-  pass.shader = planned.config.shader;
-  pass.code = *code;
-  pass.specialization = specialization(desc, planned.config, planned.variant);
-  pass.workgroup_size = planned.config.workgroup_size;
-  pass.required_subgroup_size = planned.config.required_subgroup_size;
-  pass.barrier = kAfterPasses;
-  return pass;
+  return configured_pass(planned.config, *code, specialization(desc, planned.config, planned.variant));
 }
 
 // --- Tensors and bindings ---
@@ -79,7 +71,7 @@ std::span<const ScoreBuffer> score_tables(const AttentionDesc& desc) {
   return desc.score_function->buffers();
 }
 
-// Behind those of the table: the score function's, and the block mask.
+// Adds the score function's buffers and the block mask behind the tensors of the table.
 void add_tensors(const LayoutRequest& request, const ForwardLayout& layout, ProgramDesc& program) {
   const std::span<const ScoreBuffer> tables = score_tables(request.desc);
   for (std::size_t i = 0; i < kMaxScoreBuffers; ++i) {
@@ -97,21 +89,10 @@ void add_tensors(const LayoutRequest& request, const ForwardLayout& layout, Prog
   block_mask.may_be_null = true;
   block_mask.written = true;
   program.tensors.push_back(block_mask);
-  for (std::size_t i = tensor_table().size(); i < program.tensors.size(); ++i) {
+  for (std::size_t i = kTensorCount; i < program.tensors.size(); ++i) {
     program.tensors[i].alignment_bytes = request.capabilities.min_storage_offset_alignment;
     program.tensors[i].alignment_name = "minStorageBufferOffsetAlignment";
   }
-}
-
-std::size_t block_mask_index() {
-  return tensor_table().size() + kMaxScoreBuffers;
-}
-
-void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
-  if (area.bytes == 0) return;
-  binding.from = ProgramBinding::From::kWorkspace;
-  binding.workspace_byte = area.offset;
-  binding.bytes = area.bytes;
 }
 
 void bind_features(const AttentionDesc& desc, const PlannedWindow& window,
@@ -122,14 +103,14 @@ void bind_features(const AttentionDesc& desc, const PlannedWindow& window,
     ProgramBinding& mask = bindings[VKATTN_BINDING_BLOCK_MASK];
     bind_area(window.block_mask, mask);
     mask.from = ProgramBinding::From::kTensorOrWorkspace;
-    mask.index = static_cast<std::uint32_t>(block_mask_index());
+    mask.index = static_cast<std::uint32_t>(kBlockMaskTensor);
     mask.first_byte = window.kept_mask_byte;
     mask.exact = true;
   }
   for (std::size_t i = 0; i < score_tables(desc).size(); ++i) {
     ProgramBinding& table = bindings[VKATTN_BINDING_USER + i];
     table.from = ProgramBinding::From::kTensor;
-    table.index = static_cast<std::uint32_t>(tensor_table().size() + i);
+    table.index = static_cast<std::uint32_t>(kTensorCount + i);
     table.exact = true;
   }
 }
@@ -149,7 +130,7 @@ ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout
 
 // --- Dispatches ---
 
-/// Units of a pass over a window, and what one takes.
+/// The units of a pass over a window, and the time that one takes.
 struct PassWork {
   std::uint64_t units = 0;
   double unit_ns = 0;
@@ -161,7 +142,7 @@ PassWork kernel_work(const LayoutRequest& request, const ForwardLayout& layout, 
           row_tile_ns(request) / static_cast<double>(layout.split.splits)};
 }
 
-// Of passes before and after the kernel, whose invocations share nothing.
+// The units of a pass before or after the kernel, whose invocations share nothing.
 std::int64_t pass_units(const PassConfig& pass, const PlannedWindow& window) {
   const Window& w = window.window;
   if (w.first_key != 0) return 0;  // once for all parts of the keys

@@ -29,12 +29,12 @@ class Workspace {
                             capabilities_.max_storage_buffer_range);
     }
     const std::uint64_t alignment = binding_alignment(capabilities_);
-    const WorkspaceArea area{divide_up(bytes_, alignment) * alignment, static_cast<std::uint64_t>(bytes)};
+    const WorkspaceArea area{round_up(bytes_, alignment), static_cast<std::uint64_t>(bytes)};
     bytes_ = area.offset + area.bytes;
     return area;
   }
 
-  /// That one buffer holds all of it.
+  /// Checks that one buffer can hold all of it.
   [[nodiscard]] Result<void> check() const {
     const BufferLimit limit = buffer_limit(capabilities_);
     if (bytes_ <= limit.bytes) return {};
@@ -49,7 +49,7 @@ class Workspace {
   std::uint64_t bytes_ = 0;
 };
 
-// Of make_windows(): 0 where windows cannot cut the keys.
+// The key step for make_windows(); 0: windows cannot cut the keys.
 std::uint32_t window_key_step(const LayoutRequest& request) {
   const bool whole = request.config.whole_heads || has_movable_keys(request.desc) ||
                      request.desc.weights != WeightsStage::kNone;  // whose pass takes all keys of a row
@@ -61,8 +61,8 @@ std::uint32_t spare_buffers(const LayoutRequest& request) {
   return request.capabilities.max_stage_storage_buffers - storage_buffers(request.desc);
 }
 
-// As many parts that the keys of a block of rows are below the limit of a dispatch. Not more than the rule
-// would make at the most: a part of fewer keys is not worth its partial results.
+// The number of parts with which a block of rows stays below the limit of a dispatch, at most as many as the
+// rule makes: a part of fewer keys is not worth its partial results.
 std::int64_t parts_for_limit(const LayoutRequest& request) {
   const std::uint64_t limit_ns = dispatch_limit_ns(request.capabilities, request.options.max_dispatch_ns);
   if (limit_ns == 0 || request.options.kv_splits != 0) return 0;
@@ -71,7 +71,7 @@ std::int64_t parts_for_limit(const LayoutRequest& request) {
   return static_cast<std::int64_t>(std::min(parts, static_cast<double>(most)));
 }
 
-/// The windows of rows, before keys are cut, and what the workspace holds for each row.
+/// The windows of rows before keys are cut, and the workspace bytes of each row.
 struct RowLayout {
   KvSplit split;
   Windows windows;
@@ -145,7 +145,7 @@ Result<std::vector<WorkspaceArea>> row_areas(const LayoutRequest& request, const
   return areas;
 }
 
-// Cuts the windows of rows further, by what keys of one head fit a descriptor.
+// Cuts the windows of rows further, so that the keys of one head fit a descriptor.
 void cut_keys(const AttentionDesc& desc, const RowLayout& rows, const std::vector<WorkspaceArea>& areas,
               std::vector<PlannedWindow>& planned) {
   const std::int64_t max_keys = rows.windows.max_keys;
@@ -176,15 +176,15 @@ MaskBlocks blocks_of(const LayoutRequest& request, const Window& window) {
   return blocks;
 }
 
-// One block of keys for all rows is looked at by the kernel itself. Attention weights look at every key
-// anyway, so little would be saved; and with a combine pass there would be four pipelines.
+// If one block holds all keys, the kernel itself looks at it. Attention weights look at every key anyway, so
+// little would be saved; with a combine pass there would be four pipelines.
 bool wants_block_mask(const AttentionDesc& desc, const KernelConfig& config) {
   return scores_hide(desc) && config.block_mask_keys != 0 && desc.weights == WeightsStage::kNone &&
          desc.kv_length > config.block_mask_keys;
 }
 
-// What features keep in the workspace for a window; windows with more keys of the rows before share what
-// passes over whole rows have left there.
+// Adds the workspace of features for a window. Windows with further keys of the same rows share the results
+// of passes over whole rows.
 Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspace, ForwardLayout& layout,
                                std::size_t index) {
   PlannedWindow& window = layout.windows[index];
@@ -206,7 +206,7 @@ Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspac
     if (!area) return area.error();
     window.block_mask = *area;
     const std::uint64_t alignment = binding_alignment(request.capabilities);
-    window.kept_mask_byte = divide_up(layout.block_mask_bytes, alignment) * alignment;
+    window.kept_mask_byte = round_up(layout.block_mask_bytes, alignment);
     layout.block_mask_bytes = window.kept_mask_byte + area->bytes;
   }
   if (needs_row_lse(request.desc) && !request.desc.has_lse) {

@@ -1,5 +1,5 @@
-// What is decided once a kernel is chosen: the parts that keys are cut into, windows, and what of the
-// workspace each of them has. Plain data, without handles.
+// Decisions after a kernel is chosen: the parts of the keys, the windows, and the workspace of each. Plain
+// data, without handles.
 #pragma once
 
 #include <vkattn/capabilities.hpp>
@@ -26,7 +26,7 @@ struct MaskBlocks {
   [[nodiscard]] std::int64_t count() const { return keys * rows * heads * batch; }
 };
 
-/// A window with everything that is known of it before buffers are.
+/// A window with everything that is known before there are buffers.
 struct PlannedWindow {
   Window window;
   TensorWindows tensors;
@@ -51,7 +51,7 @@ struct ForwardLayout {
   [[nodiscard]] bool splits_keys() const { return has_partials && !sums_in_workspace; }
 };
 
-/// What a layout is made from.
+/// The inputs of lay_out().
 struct LayoutRequest {
   const AttentionDesc& desc;
   const Capabilities& capabilities;
@@ -59,15 +59,15 @@ struct LayoutRequest {
   const PlanOptions& options;
 };
 
-/// Where one block of rows over all its keys is estimated above the limit of a dispatch, the keys are cut
-/// into parts that are below it, if the device's memory allows what parts take.
-/// Errors: a limit of the device, with both numbers.
+/// If one block of rows over all its keys is estimated above the limit of a dispatch, the keys are cut into
+/// parts below it, if the device has memory for the parts' results. Errors: a limit of the device, with both
+/// numbers.
 [[nodiscard]] Result<ForwardLayout> lay_out(const LayoutRequest& request);
 
-/// Row tiles of a window; in floating point, for the product may not fit.
+/// Row tiles of a window, in floating point, as the product may not fit an integer.
 [[nodiscard]] double row_tiles(const LayoutRequest& request, const Window& window);
 
-/// What a block of rows over all the keys that it may see is estimated to take.
+/// The estimated time of a block of rows over all keys that it may see.
 [[nodiscard]] double row_tile_ns(const LayoutRequest& request);
 
 /// Parts of the keys that a window has.

@@ -11,18 +11,9 @@ namespace vkattn::detail {
 
 namespace {
 
-std::uint32_t narrow(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-
-// The stride where the window has several, else 0: an unused stride may be too large for the parameter.
-std::uint32_t stride32(std::int64_t stride, std::int64_t extent) {
-  return extent > 1 ? narrow(stride) : 0U;
-}
-
 void set_strides(const AttentionDesc& desc, const Window& w, AttentionParams& p) {
   const std::int64_t kv_heads = divide_up(w.heads, desc.query_heads / desc.kv_heads);
-  // What is packed has no stride between its entries; pages are the batch entries of K and V.
+  // Packed sequences have no stride between entries; pages are the batch entries of K and V.
   const std::int64_t row_entries = desc.has_packed_queries() ? 1 : w.batch;
   const TensorExtents keys = key_extents(desc, 1);
   const bool one_memory = desc.has_packed_keys() || desc.cache.mapping == KeyMapping::kPaged;
@@ -40,7 +31,7 @@ void set_strides(const AttentionDesc& desc, const Window& w, AttentionParams& p)
   p.output_batch_stride = stride32(desc.output.strides->batch, row_entries);
   p.output_head_stride = stride32(desc.output.strides->head, w.heads);
   p.output_row_stride = stride32(desc.output.strides->row, rows);
-  // Without a buffer of the caller's, the workspace holds it, dense.
+  // If the caller wants no lse, the workspace holds it, dense.
   const Strides lse = desc.has_lse ? *desc.lse_strides : Strides{w.heads * rows, rows, 1, 1};
   p.lse_batch_stride = stride32(lse.batch, row_entries);
   p.lse_head_stride = stride32(lse.head, w.heads);

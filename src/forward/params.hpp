@@ -1,4 +1,4 @@
-// Parameters of the shaders for a window, without what depends on buffers.
+// The shaders' parameters for a window, without the parts that depend on buffers.
 #pragma once
 
 #include "attention/params.hpp"

@@ -65,7 +65,7 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-/// What is beyond the end is read as zeros, and noticed.
+/// Reads zeros beyond the end, and notices that.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -85,7 +85,7 @@ class Reader {
     if (!bytes.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
     return all;
   }
-  /// That everything was there, and no more.
+  /// Whether the bytes held everything that was read, and no more.
   [[nodiscard]] bool is_whole() const { return !failed_ && bytes_.empty(); }
   [[nodiscard]] bool failed() const { return failed_; }
 
@@ -131,8 +131,7 @@ class SavedScoreShaders final : public ScoreShaders {
       return std::span<const std::uint32_t>(found->second);
     }
     return without_exceptions([&]() -> Result<std::span<const std::uint32_t>> {
-      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                   message("the score function ", name_, " was saved without the shader ", shader)};
+      return unsupported("the score function ", name_, " was saved without the shader ", shader);
     });
   }
 
@@ -144,9 +143,8 @@ class SavedScoreShaders final : public ScoreShaders {
 };
 
 Error not_usable(const char* why) {
-  return {ErrorCode::kInvalidArgument, VK_SUCCESS,
-          message("these bytes are no score function for this library: ", why,
-                  "; make them again with save_score_shaders()")};
+  return invalid("these bytes are no score function for this library: ", why,
+                 "; make them again with save_score_shaders()");
 }
 
 // Binaries that score functions are part of.
@@ -165,7 +163,7 @@ Result<std::vector<std::byte>> save(const ScoreShaders& function, std::vector<st
   Result<std::span<const std::uint32_t>> last = std::span<const std::uint32_t>();
   for (const std::string& shader : shaders) {
     last = function.binary(shader);
-    // Of all, what does not compile is left out; what may on another try is not.
+    // If all are asked for, shaders that do not compile are left out; lack of memory is an error.
     if (!last && (!all || last.error().code == ErrorCode::kOutOfMemory)) return last.error();
     if (last) made.emplace_back(shader, *last);
   }

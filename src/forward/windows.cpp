@@ -19,8 +19,7 @@ Result<void> check_whole_tensors(const AttentionDesc& desc, const Capabilities& 
   for (const TensorRow& row : tensor_table()) {
     const auto bytes = static_cast<std::uint64_t>(tensor_window(row, desc, whole).bytes);
     const auto too_large = [&](std::string_view limit, std::uint64_t most) {
-      return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                   message("the ", row.name, " tensor takes ", bytes, " bytes; ", limit, " is ", most)};
+      return limit_exceeded("the ", row.name, " tensor takes ", bytes, " bytes; ", limit, " is ", most);
     };
     if (bytes > capabilities.max_buffer_size) return too_large("maxBufferSize", capabilities.max_buffer_size);
     if (bytes > capabilities.max_memory_allocation_bytes) {
@@ -72,8 +71,8 @@ std::int64_t keys_that_fit(const AttentionDesc& desc, std::uint64_t range, std::
 // Halves the largest part that can be: batch entries, then groups of heads, then heads of a group, then rows.
 bool shrink(const AttentionDesc& desc, TensorCut cut, Window& window) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
-  // Packed sequences share their tensors, so fewer of them, or fewer rows, make nothing smaller. Of packed
-  // queries that is so of what has their rows.
+  // Packed sequences share their tensors, so a smaller batch or fewer rows make no tensor smaller. Packed
+  // queries share the tensors that have their rows.
   const bool shared = desc.has_packed_keys() || (desc.has_packed_queries() && cut == TensorCut::kQueryRows);
   if (window.batch > 1 && !shared) {
     window.batch = (window.batch + 1) / 2;
@@ -115,10 +114,9 @@ Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capa
       }
     }
     if ((holds_keys && one_head) || !shrink(desc, large->cut, window)) {
-      return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                   message("one head of the ", large->name, " tensor spans ", large->bytes,
-                           " bytes; maxStorageBufferRange is ", limit,
-                           holds_keys && key_step == 0 ? ", and this kernel cannot split the keys" : "")};
+      return limit_exceeded("one head of the ", large->name, " tensor spans ", large->bytes,
+                            " bytes; maxStorageBufferRange is ", limit,
+                            holds_keys && key_step == 0 ? ", and this kernel cannot split the keys" : "");
     }
   }
   for (std::int64_t b = 0; b < desc.batch; b += window.batch) {

@@ -1,4 +1,4 @@
-// Whether a workgroup fits a device: see block_limits.hpp.
+// Limits of workgroups: see block_limits.hpp.
 #include "kernels/block_limits.hpp"
 
 #include "common/message.hpp"

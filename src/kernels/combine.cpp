@@ -1,6 +1,7 @@
 // Host half of the combine pass (shaders/passes/attention_combine.comp).
 #include <algorithm>
 
+#include "common/integers.hpp"
 #include "kernels/kernel.hpp"
 
 namespace vkattn::detail {
@@ -10,7 +11,7 @@ namespace {
 // A thread for each dim, in steps of the largest subgroup that is common.
 std::uint32_t workgroup_size(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (capabilities.is_cpu()) return 8;
-  const std::int64_t threads = (desc.value_dim + 63) / 64 * 64;
+  const std::int64_t threads = round_up(desc.value_dim, std::int64_t{64});
   const auto most = std::min<std::int64_t>(
       {256, capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]});
   return static_cast<std::uint32_t>(std::min(threads, most));

@@ -27,20 +27,22 @@ bool is_possible_block(const TileSizes& block) {
          is_power(block.keys, 1, 8);
 }
 
-// What a thread holds at the most: rows, and 32-bit registers of sums of a row's dims, of keys and values in
-// flight (4 for each 16 bytes) and of queries; and how many threads share a key.
+// The most that a thread holds: rows, and 32-bit registers of sums of a row's dims, of keys and values in
+// flight (4 for each 16 bytes) and of queries; and the most threads that share a key.
 struct Limits {
   std::uint32_t rows, sums, in_flight, held_queries, columns;
-  // That scores are dealt out among the threads of a group (shaders/decode/own_scores.glsl) where these have
-  // several rows: a third more instructions on Mali and Adreno, whose compilers make several of a shuffle.
+  // Whether the threads of a group share the scores (shaders/decode/own_scores.glsl) if they have several
+  // rows. On Mali and Adreno this takes a third more instructions, as their compilers make several of a
+  // shuffle.
   bool deals_scores;
-  // Elements of one query row and one row's sums, above which more threads share a key, as long as there are
-  // more; and the fewest, 128 bytes, a cache line on most devices.
+  // If a thread has more elements of a query row and a row's sums than this, more threads share a key. At
+  // least `fewest_columns` share one: 128 bytes, a cache line of most devices.
   std::uint32_t row_elements = 24, fewest_columns = 8;
 };
 
-// As compilers of Mesa take them, docs/compilers.txt. For AMD's GPUs 64 to 128 registers: 8 rows would be 216
-// to 256, and 16 spill. Wider subgroups of Intel's first devices leave each invocation fewer registers.
+// By the registers that Mesa's compilers use (docs/compilers.txt). AMD's GPUs: 64 to 128 registers; 8 rows
+// would take 216 to 256, and 16 spill. Wider subgroups of Intel's first devices leave each invocation fewer
+// registers.
 Limits limits_of(const Capabilities& capabilities) {
   switch (architecture(capabilities)) {
     case Architecture::kNvidia:
@@ -50,7 +52,7 @@ Limits limits_of(const Capabilities& capabilities) {
     case Architecture::kIntelXe2:
       return {2, 16, 40, 16, 16, true};
     case Architecture::kMali:
-      // Few threads share a key, as its compiler makes a loop of each shuffle. A cache line has 64 bytes.
+      // Few threads share a key, as the compiler makes a loop of each shuffle. A cache line has 64 bytes.
       return {2, 16, 16, 0, 16, false, 32, 4};
     case Architecture::kAdreno:
       return {2, 16, 40, 16, kMostColumns, false};
@@ -60,11 +62,11 @@ Limits limits_of(const Capabilities& capabilities) {
 }
 
 constexpr std::uint32_t kMaxRowElementsOfSmallSubgroups = 64;
-// Shared memory that the merge may take where the queries take less.
+// Shared memory that the merge may take if the queries take less.
 constexpr std::uint32_t kMergeBytes = 8192;
-// Of a mask that is worth a pass before the kernel.
+// The fewest keys with which a pass over the mask pays before the kernel.
 constexpr std::int64_t kFewestKeysOfBlockMask = 1024;
-// In flight on one compute unit, to hide the latency of memory.
+// Bytes in flight on one compute unit, to hide the latency of memory.
 constexpr std::uint32_t kBytesPerUnit = 65536;
 
 // One configuration of the shader; the names are those of its constants.
@@ -99,8 +101,8 @@ struct DecodeShape {
   }
 };
 
-// Of a row, that a thread reads at a time: 16 bytes, or 4 quantised elements, which it decodes as it reads
-// them.
+// Elements of a row that a thread reads at a time: 16 bytes, or 4 quantised elements, which it decodes as it
+// reads.
 std::uint32_t loaded_elements(DataType type) {
   return is_quantised(type) ? 4 : 16 / element_bytes(type);
 }
@@ -113,8 +115,8 @@ void set_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t co
   shape.value_vectors = divide_up(static_cast<std::uint32_t>(desc.value_dim), columns * shape.value_elements);
 }
 
-// As few threads for a key as hold its row and its value's in their registers: fewer have less to add up, and
-// more leave fewer dims to each.
+// The fewest threads whose registers hold a key's row and its value's: fewer threads have less to add up,
+// more threads have fewer dims each.
 void choose_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t most) {
   set_columns(shape, desc, 1);
   const std::uint32_t widest = std::bit_ceil(std::max(shape.key_vectors, shape.value_vectors));
@@ -126,7 +128,7 @@ void choose_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t
   }
 }
 
-// The subgroup size for groups of so many threads: the smallest that holds one, 0 where none is known to.
+// The smallest subgroup size that holds a group of so many threads; 0: no size is known to hold one.
 std::uint32_t subgroup_size_for(const Capabilities& capabilities, std::uint32_t columns) {
   if (!may_ask_for_subgroup_size(capabilities)) {
     const bool one_size = capabilities.min_subgroup_size == capabilities.max_subgroup_size;
@@ -136,38 +138,35 @@ std::uint32_t subgroup_size_for(const Capabilities& capabilities, std::uint32_t 
   return size <= capabilities.max_subgroup_size ? size : 0;
 }
 
-Error refusal(std::string reason) {
-  return {ErrorCode::kUnsupported, VK_SUCCESS, std::move(reason)};
-}
-
-// Groups add up by shuffles: subgroups of a known size hold each of them. What is too much for the registers
-// of a thread are no registers in CPU implementations.
+// Groups add up by shuffles, so a subgroup of a known size must hold each group. CPU implementations have no
+// limit of registers.
 Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (!capabilities.subgroup_shuffle) {
-    return refusal("needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
+    return unsupported(
+        "needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
   }
   DecodeShape shape;
   shape.limits = limits_of(capabilities);
   const std::uint32_t most = std::bit_floor(std::clamp(capabilities.max_subgroup_size, 1U, kMostColumns));
   std::uint32_t columns = std::min(most, shape.limits.columns);
   choose_columns(shape, desc, columns);
-  // Wider subgroups than the limits have may spill, which is better than another kernel.
+  // Wider groups than the limits allow may spill, which is better than another kernel.
   while (shape.row_elements() > kMaxRowElementsOfSmallSubgroups && columns < most) {
     columns *= 2;
     choose_columns(shape, desc, columns);
   }
   shape.subgroup_size = subgroup_size_for(capabilities, shape.columns);
   if (shape.subgroup_size == 0) {
-    return refusal(message(
-        "needs subgroups of a known size that hold ", shape.columns, " invocations; the device's have ",
-        capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
-        " and it has not enabled subgroupSizeControl and computeFullSubgroups to fix one"));
+    return unsupported("needs subgroups of a known size that hold ", shape.columns,
+                       " invocations; the device's have ", capabilities.min_subgroup_size, " to ",
+                       capabilities.max_subgroup_size,
+                       " and it has not enabled subgroupSizeControl and computeFullSubgroups to fix one");
   }
   if (shape.row_elements() > kMaxRowElementsOfSmallSubgroups && !capabilities.is_cpu()) {
-    return refusal(message("subgroups of at most ", capabilities.max_subgroup_size,
-                           " invocations leave each of them ", shape.row_elements(),
-                           " elements of a key and its value, more than ", kMaxRowElementsOfSmallSubgroups,
-                           ", which its registers hold"));
+    return unsupported("subgroups of at most ", capabilities.max_subgroup_size,
+                       " invocations leave each of them ", shape.row_elements(),
+                       " elements of a key and its value, more than ", kMaxRowElementsOfSmallSubgroups,
+                       ", which its registers hold");
   }
   return shape;
 }
@@ -175,25 +174,25 @@ Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities&
 Result<void> check_fits(const DecodeShape& shape, const Capabilities& capabilities) {
   const std::uint32_t threads = shape.block.threads, size = shape.subgroup_size;
   if (threads % size != 0) {
-    return refusal(message("has ", threads, " invocations, which are no whole subgroups of ", size));
+    return unsupported("has ", threads, " invocations, which are no whole subgroups of ", size);
   }
   return check_limits({shape.shared_bytes(), threads, threads / size}, capabilities);
 }
 
-// Rows of a thread and sets of them; the sets are a power of two, as are the groups that they are spread
-// over.
+// Chooses the rows of a thread and the sets of rows. Sets are a power of two, as the groups are that share
+// them.
 void choose_rows(DecodeShape& shape, std::uint32_t rows) {
   const std::uint32_t most = std::clamp(shape.limits.sums / shape.row_sums(), 1U, shape.limits.rows);
   shape.row_sets = std::bit_ceil(divide_up(rows, most));
   shape.rows = divide_up(rows, shape.row_sets);
 }
 
-// The first block that fits the device and a thread's registers. Where none has room for all rows, they take
-// several tiles. The widest heads take the last block as it is. Or the reason.
+// The first block that fits the device and a thread's registers, or the reason. If no block has room for all
+// rows, they take several tiles. The widest heads take the last block as it is.
 Result<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows, const Capabilities& capabilities,
                                  Tiles tiles) {
   choose_rows(shape, rows);
-  Result<void> fits = refusal("has no room for a row in the registers of a thread");
+  Result<void> fits = unsupported("has no room for a row in the registers of a thread");
   for (; shape.row_sets != 0; shape.row_sets /= 2) {
     for (const TileSizes& block : tiles) {
       if (!is_possible_block(block)) continue;
@@ -237,8 +236,8 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
                                       Tiles tiles) {
   if (std::none_of(tiles.begin(), tiles.end(), is_possible_block)) return no_possible_tile(tiles);
   if (packed_rows(desc) > kFewRows) {
-    return refusal(message("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
-                           " (query_length x query heads of a KV head)"));
+    return unsupported("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
+                       " (query_length x query heads of a KV head)");
   }
   const auto rows = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
   const auto groups = choose_groups(desc, capabilities);

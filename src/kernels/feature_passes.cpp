@@ -9,9 +9,9 @@ namespace vkattn::detail {
 
 namespace {
 
-// How often the block mask's pass looks at the mask for one row of a block, at most: at words where these are
-// what hides keys (block_words() of attention_block_mask.comp), once where the mask does not vary along the
-// keys, else at each key.
+// How often, at most, the pass of the block mask reads the mask for one row of a block: each word, if words
+// hide keys (block_words() of attention_block_mask.comp); once, if the mask does not vary along the keys;
+// else each key.
 std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
   const bool bits = desc.mask.type == MaskType::kBits;
   if (score_function_hides(desc) || desc.mask.type == MaskType::kNone) return keys;
@@ -31,7 +31,7 @@ PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& c
   pass.name = "block_mask";
   pass.shader = "attention_block_mask_features";
   pass.unit = PassUnit::kBlocks;
-  // A CPU implementation runs barriers slowly: there an invocation takes a block of its own.
+  // CPU implementations run barriers slowly, so there each invocation takes a block of its own.
   const bool shared = !capabilities.is_cpu();
   const std::uint32_t size = shared ? 64 : 8;
   pass.units_per_workgroup = shared ? 1 : size;

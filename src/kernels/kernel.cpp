@@ -1,4 +1,4 @@
-// The kernel list and what kernels have in common.
+// The list of kernels, and functions that they share.
 #include "kernels/kernel.hpp"
 
 #include "attention/features.hpp"
@@ -27,19 +27,12 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
 }
 
 Error no_possible_tile(std::span<const TileSizes> tiles) {
-  return {ErrorCode::kUnsupported, VK_SUCCESS,
-          tiles.empty() ? "the tile table has no block sizes for this problem on this device"
-                        : message("cannot work with the block sizes ", to_string(tiles.front()))};
+  if (tiles.empty()) return unsupported("the tile table has no block sizes for this problem on this device");
+  return unsupported("cannot work with the block sizes ", to_string(tiles.front()));
 }
 
 std::string feature_form(const AttentionDesc& desc, std::string_view base) {
   return message(base, has_features(desc) ? "_features" : "");
-}
-
-Result<void> refuse_features(const AttentionDesc& desc) {
-  const std::string_view feature = first_feature(desc);
-  if (feature.empty()) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("cannot do ", feature)};
 }
 
 std::string shader_for(const AttentionDesc& desc, const Capabilities& capabilities, std::string_view base,

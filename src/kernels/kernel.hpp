@@ -18,24 +18,24 @@
 
 namespace vkattn::detail {
 
-/// What a workgroup of a pass takes.
+/// The unit of work of a pass: one workgroup takes one.
 enum class PassUnit : std::uint8_t {
   kTiles,   ///< of the kernel: a tile of rows, with one part of the keys
   kRows,    ///< one row of the output
   kBlocks,  ///< blocks of the block mask
 };
 
-/// Everything that makes one pipeline for one problem on one device, but for what the plan decides
+/// Everything that makes one pipeline for one problem on one device, except the decisions of the plan
 /// (PassVariant).
 struct PassConfig {
   std::string_view name;           ///< the kernel's, or of what comes before or after it: combine, ...
   std::string shader;              ///< name in shaders/binaries.cmake
-  SpecializationValues constants;  ///< its own: all passes have others in common
+  SpecializationValues constants;  ///< its own, beside those of all passes
   std::uint32_t workgroup_size = 0;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   PassUnit unit = PassUnit::kTiles;
   std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
-  /// Operations of a workgroup with kRows or kBlocks, roughly: so that no dispatch takes too long.
+  /// Rough number of operations of a workgroup with kRows or kBlocks, so that no dispatch takes too long.
   double workgroup_flops = 0;
 };
 
@@ -65,7 +65,7 @@ struct Kernel {
   /// kernel as an Error.
   Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities,
                                     std::span<const TileSizes> tiles);
-  /// The same in float16 arithmetic, of float16 tensors; null where the kernel has no such form.
+  /// The configuration in float16 arithmetic, for float16 tensors; null if the kernel has no such form.
   Result<KernelConfig> (*configure_float16)(const AttentionDesc& desc, const Capabilities& capabilities,
                                             std::span<const TileSizes> tiles) = nullptr;
 };
@@ -74,22 +74,21 @@ struct Kernel {
 [[nodiscard]] std::vector<Kernel> ordered_kernels(const AttentionDesc& desc,
                                                   const Capabilities& capabilities);
 
-/// Refuses a problem whose loops the driver might end early, by a bound on their iterations, also where the
-/// keys are cut into as many parts as the options ask for.
+/// Refuses a problem whose loops the driver might end early, by a bound on their iterations. If the options
+/// ask for a number of parts, the keys are cut into these.
 [[nodiscard]] Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                                             const KernelConfig& config, const PlanOptions& options);
 
-/// The most keys of a part, in whole steps, whose loops the driver does not end early: all where it ends none
-/// of theirs, one step where it ends any.
+/// The most keys of a part, in whole steps, whose loops the driver does not end early; at least one step.
 [[nodiscard]] std::int64_t most_keys_of_part(const AttentionDesc& desc, const Capabilities& capabilities,
                                              const KernelConfig& config);
 
-/// Refuses parts of so many keys where the driver might end the kernel's loops.
+/// Refuses parts of so many keys if the driver might end the kernel's loops early.
 [[nodiscard]] Result<void> check_part_keys(const AttentionDesc& desc, const Capabilities& capabilities,
                                            const KernelConfig& config, const PlanOptions& options,
                                            std::int64_t keys);
 
-/// That a kernel can do nothing with any of the block sizes.
+/// The refusal of a kernel that can use none of the block sizes.
 [[nodiscard]] Error no_possible_tile(std::span<const TileSizes> tiles);
 
 /// Rows of one KV head: the query heads that share it are packed (shaders/lib/grid.glsl).
@@ -98,8 +97,8 @@ struct Kernel {
                                                      : desc.query_length * (desc.query_heads / desc.kv_heads);
 }
 
-/// Workgroups that a compute unit runs at a time: 256 threads of them, 2 at the least. A guess that need not
-/// fit the device's limits.
+/// A guess of the workgroups that a compute unit runs at a time: 256 threads, but at least 2 workgroups. It
+/// need not fit the device's limits.
 [[nodiscard]] inline std::uint32_t workgroups_of_a_unit(std::uint32_t threads) {
   return std::max(2U, 256 / threads);
 }
@@ -107,17 +106,14 @@ struct Kernel {
 /// Packed rows that count as few: decode rather than prefill.
 inline constexpr std::int64_t kFewRows = 16;
 
-/// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form; of
-/// either the form with features where the problem has some.
+/// `base` if the device has 16-bit storage or the problem does not need it, else `words`; and of it the form
+/// with features if the problem has some.
 [[nodiscard]] std::string shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
                                      std::string_view base, std::string_view words);
-/// The form with features where the problem has some.
+/// The form of a shader with features if the problem has some, else without.
 [[nodiscard]] std::string feature_form(const AttentionDesc& desc, std::string_view base);
 
-/// Refuses what a kernel cannot do of the features, in words.
-[[nodiscard]] Result<void> refuse_features(const AttentionDesc& desc);
-
-/// The pass that finds out which blocks of rows and keys are hidden whole.
+/// The pass that finds the blocks of rows and keys that are hidden whole.
 [[nodiscard]] PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
                                               const KernelConfig& kernel);
 /// The pass that writes the attention weights, once the log-sum-exp of each row is known.

@@ -45,7 +45,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   config.shader = wide ? feature_form(desc, "attention_lane_wide")
                        : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
-  // Where every step is a masked one, it has to share loads and stores too.
+  // If every step is a masked one, it must share loads and stores too.
   const std::uint32_t masked_keys = scores_hide(desc) ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;
   config.constants = {{VKATTN_SPEC_LANE_ROWS, found->rows},
                       {VKATTN_SPEC_LANE_KEYS, found->keys},

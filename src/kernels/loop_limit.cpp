@@ -1,4 +1,4 @@
-// What attention takes of a driver that ends loops early (Capabilities::max_loop_iterations).
+// Loop iterations of attention, for drivers that end loops early (Capabilities::max_loop_iterations).
 #include <algorithm>
 
 #include "attention/features.hpp"
@@ -13,9 +13,9 @@ namespace vkattn::detail {
 
 namespace {
 
-// Of the passes below, what one invocation takes at the most, of all loops that the compiler may keep.
+// The most iterations of one invocation of the passes below, over all loops that the compiler may keep.
 
-// lane, tile and decode, of a part in which a tile of rows may see so many keys.
+// lane, tile and decode: a part in which a tile of rows may see so many keys.
 std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& config, std::int64_t visible) {
   constexpr std::int64_t kLaneMaskedKeys = 16;  // of a step, where lane looks at each score
   constexpr std::int64_t kEdgeKeys = 4;         // where only the ends of what rows see are masked
@@ -53,7 +53,7 @@ std::int64_t combine_iterations(const AttentionDesc& desc, std::int64_t parts) {
   return (desc.value_dim / kFewestThreads + 1) * (parts / 8 + 3);
 }
 
-// All passes but the kernel, where the keys are cut into as many parts as their number asks for, or the rule.
+// All passes but the kernel. The keys are cut into this number of parts, or as the rule cuts them.
 std::int64_t other_iterations(const AttentionDesc& desc, const Capabilities& capabilities,
                               const KernelConfig& config, std::int64_t parts) {
   std::int64_t most = combine_iterations(
@@ -63,7 +63,7 @@ std::int64_t other_iterations(const AttentionDesc& desc, const Capabilities& cap
   return most;
 }
 
-// Of a part, where so many are asked for, and each holds as much of what a tile of rows may see.
+// Keys of a part, if so many parts share the keys that a tile of rows may see.
 std::int64_t keys_of_part(const AttentionDesc& desc, const KernelConfig& config, std::int64_t parts) {
   const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
   if (parts <= 1 || visible == 0) return visible;
@@ -108,7 +108,7 @@ Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& cap
                               const KernelConfig& config, const PlanOptions& options) {
   const std::int64_t kv_splits = options.kv_splits;
   if (capabilities.max_loop_iterations == 0 || desc.is_empty()) return {};
-  // What their loops take is not counted above.
+  // The loops of kernels on matrix units are not counted above.
   if (config.uses_matrix_units) return loops_may_end(capabilities, "kernels on matrix units may take more");
   std::int64_t keys = keys_of_part(desc, config, kv_splits);
   const bool may_split = capabilities.max_stage_storage_buffers > storage_buffers(desc);

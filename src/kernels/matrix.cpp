@@ -24,7 +24,8 @@ struct FragmentLimits {
   std::uint32_t held;  ///< for sums, scores and queries; beyond it queries stay in shared memory
 };
 
-// As compilers of Mesa take them, docs/compilers.txt: Intel's hold a matrix's operands unpacked.
+// By the registers that Mesa's compilers use (docs/compilers.txt): Intel's holds a matrix's operands
+// unpacked.
 FragmentLimits fragment_limits(const Capabilities& capabilities) {
   return capabilities.vendor_id == kVendorIntel ? FragmentLimits{32, 0} : FragmentLimits{128, 160};
 }
@@ -62,7 +63,7 @@ struct MatrixTile {
         VKATTN_MATRIX_PRODUCT_STAGE4(rows, keys, values_scaled);
     return 16 * (common + (features ? quantised : 0));
   }
-  // What the shader's division of rows among lanes asks for.
+  // Conditions of the shader's division of rows among lanes.
   [[nodiscard]] bool is_possible() const {
     if (!is_power(keys, 1, 128) || !is_power(subgroups, 1, 16) || !is_power(row_blocks, 1, 4)) return false;
     const std::uint32_t row_lanes = std::max(1U, subgroup_size / subgroup_rows());
@@ -83,10 +84,10 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   const FragmentLimits limits = fragment_limits(capabilities);
   const std::uint32_t widest =
       std::max(tile.shape.n, limits.sums * tile.subgroup_size / tile.subgroup_rows());
-  const std::uint32_t slices = (value_dim + widest - 1) / widest;
+  const std::uint32_t slices = divide_up(value_dim, widest);
   // A scale's dims lie in one slice.
   const std::uint32_t unit = tile.values_scaled ? kScaleDims : tile.shape.n;
-  tile.slice_dims = round_up((value_dim + slices - 1) / slices, unit);
+  tile.slice_dims = round_up(divide_up(value_dim, slices), unit);
   const std::uint32_t held = tile.sums() + tile.scores() + query_registers(tile, capabilities);
   tile.query_in_registers = held <= limits.held;
   // RDNA3 loads an operand's columns key by key; a transposed stage makes them neighbours.
@@ -127,17 +128,8 @@ Result<MatrixTile> choose_fragments(const AttentionDesc& desc, const Capabilitie
     return tile;
   }
   if (fits) return no_block_fits(*fits);
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("has no tile for matrices of ", shape.m, "x", shape.n, "x", shape.k,
-                       " in subgroups of ", lanes)};
-}
-
-Result<void> check_khr_features(const Capabilities& capabilities, DataType operand) {
-  if (Result<void> s = check_matrix_features(capabilities, operand); !s) return s;
-  if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
-      !s)
-    return s;
-  return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
+  return unsupported("has no tile for matrices of ", shape.m, "x", shape.n, "x", shape.k, " in subgroups of ",
+                     lanes);
 }
 
 void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
@@ -167,7 +159,8 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
                                       Tiles tiles) {
   if (Result<void> status = check_matrix_types(desc, QuantisedOperands::kAll); !status) return status.error();
   const DataType operand = desc.query.type;
-  if (Result<void> status = check_khr_features(capabilities, operand); !status) return status.error();
+  if (Result<void> status = check_subgroup_matrix_features(capabilities, operand); !status)
+    return status.error();
   const auto shape = best_matrix_shape(capabilities, name(operand));
   if (!shape) return shape.error();
   const auto lanes = matrix_subgroup_size(capabilities, shape->n);
@@ -189,7 +182,7 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   config.uses_matrix_units = true;
   config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
   add_specialization(desc, tile, config.constants);
-  const std::int64_t slices = (desc.value_dim + tile.slice_dims - 1) / tile.slice_dims;
+  const std::int64_t slices = divide_up(desc.value_dim, std::int64_t{tile.slice_dims});
   config.summary = message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m,
                            "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", *lanes,
                            ", queries in ", tile.query_in_registers ? "registers, " : "shared memory, ",

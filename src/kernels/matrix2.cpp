@@ -8,6 +8,7 @@
 
 #include "attention/tensor_rules.hpp"
 #include "common/checked.hpp"
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
@@ -23,7 +24,8 @@ namespace {
 constexpr std::uint32_t kMaxHeldRegisters = 224;
 // Dims of one matrix of workgroup scope: wider heads take several, evenly.
 constexpr std::uint32_t kMaxBlockDims = 256;
-// The same in the staged form: operands go from shared memory to a product, a few registers at a time.
+// Dims of one matrix of the staged form: operands go from shared memory to a product, a few registers at a
+// time.
 constexpr std::uint32_t kStagedBlockDims = 16;
 // Numbers of a row: reference, sum, and factor or maximum.
 constexpr std::uint32_t kRowNumbers = 3;
@@ -40,9 +42,9 @@ struct Matrix2Tile {
   [[nodiscard]] std::uint32_t block_rows() const { return is_staged() ? rows * subgroups : rows; }
   // Invocations that a matrix is spread over.
   [[nodiscard]] std::uint32_t lanes() const { return is_staged() ? invocations / subgroups : invocations; }
-  // What an invocation holds: sums, scores, the rows' numbers; queries; one operand of K or V, or the
-  // references in the shape of the scores; staged, its part of a tile on the way. 16-bit ones are two to a
-  // register.
+  // Registers of an invocation: sums, scores and the rows' numbers; queries; one operand of K or V, or the
+  // references in the shape of the scores; in the staged form also its part of a tile on the way. A register
+  // holds two 16-bit elements.
   [[nodiscard]] std::uint32_t held_registers() const {
     const std::uint32_t accumulators = rows * (value_dims + keys + kRowNumbers * row_columns());
     const std::uint32_t loaded = keys * std::max(head_block, value_block) / 2;
@@ -61,11 +63,11 @@ struct Matrix2Tile {
 // `dims` in as few blocks as `most` allows, all of them of one multiple of the granularity.
 std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t granularity) {
   const auto whole = static_cast<std::uint32_t>(dims);
-  const std::uint32_t blocks = (whole + most - 1) / most;
-  return round_up((whole + blocks - 1) / blocks, granularity);
+  const std::uint32_t blocks = divide_up(whole, most);
+  return round_up(divide_up(whole, blocks), granularity);
 }
 
-// The tile of that size on matrices of that entry, where they allow it.
+// The tile of this size on matrices of this entry, if they allow it.
 std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                      const FlexibleMatrix& entry, const TileSizes& size, std::uint32_t lanes,
                                      std::optional<Error>& refusal) {
@@ -105,7 +107,7 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   return tile;
 }
 
-// The tile of that size, on the first of the device's entries that will do; else perhaps a reason.
+// The tile of this size on the first of the device's entries that allows it; else perhaps a reason.
 std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                      const TileSizes& size, std::optional<Error>& refusal) {
   const std::string_view scope = size.subgroups != 0 ? "subgroup" : "workgroup";
@@ -125,8 +127,8 @@ std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabiliti
   return std::nullopt;
 }
 
-// Tensor addressing wants each head to start at a multiple of 16 bytes. Strides must not decrease towards the
-// inner dimension, and of dims other than neighbours little would be gained.
+// Tensor addressing needs each head to start at a multiple of 16 bytes, and strides that do not decrease
+// towards the inner dimension. Dims that are not neighbours would gain little.
 bool is_tensor_addressable(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
                            std::int64_t rows, std::int64_t dims) {
   constexpr std::int64_t kStep = 8;
@@ -141,43 +143,40 @@ bool is_tensor_addressable(const TensorDesc& tensor, std::int64_t batch, std::in
 Result<void> check_layout(const AttentionDesc& desc) {
   const auto check = [&](std::string_view name, const TensorDesc& tensor, std::int64_t dims) -> Result<void> {
     if (is_tensor_addressable(tensor, desc.batch, desc.kv_heads, desc.kv_length, dims)) return {};
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("tensor addressing needs heads of ", name,
-                         " that start at multiples of 16 bytes, with a dim stride of 1 and a row stride of "
-                         "at least ",
-                         dims, "; its strides are ", tensor.strides->batch, ", ", tensor.strides->head, ", ",
-                         tensor.strides->row, ", ", tensor.strides->dim, " and alignment_bytes is ",
-                         tensor.alignment_bytes)};
+    return unsupported("tensor addressing needs heads of ", name,
+                       " that start at multiples of 16 bytes, with a dim stride of 1 and a row stride of "
+                       "at least ",
+                       dims, "; its strides are ", tensor.strides->batch, ", ", tensor.strides->head, ", ",
+                       tensor.strides->row, ", ", tensor.strides->dim, " and alignment_bytes is ",
+                       tensor.alignment_bytes);
   };
   if (Result<void> s = check("key", desc.key, desc.head_dim); !s) return s;
   return check("value", desc.value, desc.value_dim);
 }
 
-// What the form of workgroup scope needs besides.
+// Checks the further needs of the form of workgroup scope.
 Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (Result<void> s = check_workgroup_matrix_features(capabilities); !s) return s;
   if (is_quantised(desc.key.type) || is_quantised(desc.value.type)) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("tensor addressing takes K and V of Q's type; here they are ", name(desc.key.type),
-                         " and ", name(desc.value.type))};
+    return unsupported("tensor addressing takes K and V of Q's type; here they are ", name(desc.key.type),
+                       " and ", name(desc.value.type));
   }
   if (Result<void> s = check_layout(desc); !s) return s;
   // A tensor layout begins at key 0, so the keys of a head are not cut into windows.
   const std::int64_t row = 2 * std::max(desc.key.strides->row, desc.value.strides->row);
   const std::int64_t head = saturating_multiply(row, desc.kv_length);
   if (std::cmp_greater(head, capabilities.max_storage_buffer_range)) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("tensor addressing needs the keys of one head in maxStorageBufferRange, which is ",
-                         capabilities.max_storage_buffer_range, " bytes; they take ", head)};
+    return unsupported("tensor addressing needs the keys of one head in maxStorageBufferRange, which is ",
+                       capabilities.max_storage_buffer_range, " bytes; they take ", head);
   }
   if (desc.cache.mapping != KeyMapping::kContiguous) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};
+    return unsupported(
+        "tensor addressing needs keys one after the other; here they lie in a ring or in pages");
   }
   if (desc.has_packed_keys() && !(has_vector_loads(desc.key, key_extents(desc, 1), 8) &&
                                   has_vector_loads(desc.value, key_extents(desc, 1), 8))) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes"};
+    return unsupported(
+        "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes");
   }
   return {};
 }
@@ -186,7 +185,7 @@ bool fits_registers(const Matrix2Tile& tile, const Capabilities& capabilities) {
   return capabilities.is_cpu() || tile.held_registers() <= kMaxHeldRegisters;
 }
 
-// Of two tiles that leave half of their rows idle, or hold more than there are registers for.
+// Compares two tiles that leave half of their rows idle, or need more registers than there are.
 bool is_better(const Matrix2Tile& a, const Matrix2Tile& b, const Capabilities& capabilities) {
   const bool fits = fits_registers(a, capabilities);
   if (fits != fits_registers(b, capabilities)) return fits;
@@ -216,10 +215,9 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
   }
   if (best) return *best;
   if (refusal) return *refusal;
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("no tile fits the device's flexible matrices of ", name(desc.query.type), " x ",
-                       name(desc.query.type), " to f32 (at most ", capabilities.max_flexible_matrix_dimension,
-                       " rows or columns)")};
+  return unsupported("no tile fits the device's flexible matrices of ", name(desc.query.type), " x ",
+                     name(desc.query.type), " to f32 (at most ", capabilities.max_flexible_matrix_dimension,
+                     " rows or columns)");
 }
 
 std::string_view shader_name(DataType operand, bool staged, bool writes_out_steps) {

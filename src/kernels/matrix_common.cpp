@@ -1,4 +1,4 @@
-// What the kernels on matrix units have in common.
+// Checks and choices that the kernels on matrix units share.
 #include "kernels/matrix_common.hpp"
 
 #include <algorithm>
@@ -32,9 +32,8 @@ Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities, std::str
     if (is_usable(shape, operand) && (!best || rank(shape) > rank(*best))) best = shape;
   }
   if (best) return *best;
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("the device lists no matrix shape of ", operand, " x ", operand,
-                       " to f32 in a subgroup with sizes of 8, 16 or 32")};
+  return unsupported("the device lists no matrix shape of ", operand, " x ", operand,
+                     " to f32 in a subgroup with sizes of 8, 16 or 32");
 }
 
 Result<void> check_matrix_types(const AttentionDesc& desc, QuantisedOperands quantised) {
@@ -51,16 +50,14 @@ Result<void> check_matrix_types(const AttentionDesc& desc, QuantisedOperands qua
                                     ? ", with float16 Q also K and V in e4m3"
                                     : "";
   if (element_bytes(type) == 2 && fits(desc.key.type) && fits(desc.value.type)) return {};
-  return Error{
-      ErrorCode::kUnsupported, VK_SUCCESS,
-      message("takes float16 Q, K and V (or bfloat16, where the device has such matrices)", also,
-              "; here they are ", name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
+  return unsupported("takes float16 Q, K and V (or bfloat16, where the device has such matrices)", also,
+                     "; here they are ", name(type), ", ", name(desc.key.type), " and ",
+                     name(desc.value.type));
 }
 
 Result<void> need_feature(bool have, std::string_view feature) {
   if (have) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("needs ", feature, ", which the device lacks or has not enabled")};
+  return unsupported("needs ", feature, ", which the device lacks or has not enabled");
 }
 
 Result<void> check_matrix_features(const Capabilities& c, DataType operand) {
@@ -72,6 +69,12 @@ Result<void> check_matrix_features(const Capabilities& c, DataType operand) {
   if (Result<void> s = need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;
   return need_feature(c.bfloat16_matrix || operand != DataType::kBfloat16,
                       "shaderBFloat16CooperativeMatrix (VK_KHR_shader_bfloat16)");
+}
+
+Result<void> check_subgroup_matrix_features(const Capabilities& c, DataType operand) {
+  if (Result<void> s = check_matrix_features(c, operand); !s) return s;
+  if (Result<void> s = need_feature(c.subgroup_shuffle, "subgroup shuffles in compute shaders"); !s) return s;
+  return need_feature(c.subgroup_vote, "subgroup votes in compute shaders");
 }
 
 Result<void> check_matrix2_features(const Capabilities& c, DataType operand) {
@@ -116,11 +119,10 @@ Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std
     return std::clamp(size, capabilities.min_subgroup_size, capabilities.max_subgroup_size);
   }
   if (capabilities.min_subgroup_size == capabilities.max_subgroup_size) return capabilities.subgroup_size;
-  return Error{
-      ErrorCode::kUnsupported, VK_SUCCESS,
-      message("subgroups have ", capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
-              " invocations and the device has not enabled subgroupSizeControl and "
-              "computeFullSubgroups to fix one")};
+  return unsupported("subgroups have ", capabilities.min_subgroup_size, " to ",
+                     capabilities.max_subgroup_size,
+                     " invocations and the device has not enabled subgroupSizeControl and "
+                     "computeFullSubgroups to fix one");
 }
 
 }  // namespace vkattn::detail

@@ -1,4 +1,4 @@
-// What the kernels on matrix units have in common.
+// Checks and choices that the kernels on matrix units share.
 #pragma once
 
 #include <string_view>
@@ -7,10 +7,6 @@
 #include "kernels/subgroup_size.hpp"
 
 namespace vkattn::detail {
-
-[[nodiscard]] constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 /// Types of K and V that a kernel on matrix units takes beside that of Q.
 enum class QuantisedOperands { kNone, kFloat8, kAll };
@@ -22,10 +18,14 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 /// The refusal of a device without a feature, by its name.
 [[nodiscard]] Result<void> need_feature(bool have, std::string_view feature);
 
-/// What every kernel with cooperative matrices of that type needs.
+/// Checks the features that every kernel with cooperative matrices of this type needs.
 [[nodiscard]] Result<void> check_matrix_features(const Capabilities& capabilities, DataType operand);
 
-/// What every kernel on VK_NV_cooperative_matrix2 needs, and matrices of workgroup scope besides.
+/// Checks also the features of kernels whose subgroups reduce rows of matrices.
+[[nodiscard]] Result<void> check_subgroup_matrix_features(const Capabilities& capabilities, DataType operand);
+
+/// Checks the features of every kernel on VK_NV_cooperative_matrix2, and those of matrices of workgroup
+/// scope.
 [[nodiscard]] Result<void> check_matrix2_features(const Capabilities& capabilities, DataType operand);
 [[nodiscard]] Result<void> check_workgroup_matrix_features(const Capabilities& capabilities);
 
@@ -36,12 +36,12 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 /// Invocations of the largest workgroup that a matrix may be spread over.
 [[nodiscard]] std::uint32_t largest_matrix_workgroup(const Capabilities& capabilities);
 
-/// The shape to multiply operands of that type (f16 or bf16) with, to float32: 16x16x16, which AMD and NVIDIA
-/// both list, where there is one, else the largest; or that there is none.
+/// The shape that multiplies operands of this type (f16 or bf16) to float32: 16x16x16 if the device lists it,
+/// as AMD and NVIDIA do, else the largest. An error: the device lists none.
 [[nodiscard]] Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities,
                                                     std::string_view operand);
 
-/// The subgroup size for matrices of n columns: the one to ask for, or the only one there is.
+/// The subgroup size for matrices of n columns: the size to ask for, or the only size of the device.
 [[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);
 
 }  // namespace vkattn::detail

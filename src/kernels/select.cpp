@@ -18,11 +18,11 @@ namespace detail {
 
 namespace {
 
-// What float16 arithmetic needs of kernel, device and tensors.
+// Checks the needs of float16 arithmetic in kernel, device and tensors.
 Result<void> check_float16_arithmetic(const Kernel& kernel, const AttentionDesc& desc,
                                       const Capabilities& capabilities) {
   const auto cannot = [](const auto&... words) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS, message(words..., " (PlanOptions::arithmetic_type)")};
+    return unsupported(words..., " (PlanOptions::arithmetic_type)");
   };
   if (kernel.configure_float16 == nullptr) return cannot("has no form with float16 arithmetic");
   for (const auto& [tensor, type] : {std::pair("query", desc.query.type), std::pair("key", desc.key.type),
@@ -39,7 +39,7 @@ Result<void> check_float16_arithmetic(const Kernel& kernel, const AttentionDesc&
   return {};
 }
 
-// Those that float16 wants come first.
+// Block sizes of float16 arithmetic come first.
 std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
                                 const Capabilities& capabilities, bool float16) {
   std::vector<TileSizes> tiles = table_tiles(kernel.name, desc, capabilities);
@@ -49,7 +49,7 @@ std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
   return tiles;
 }
 
-// A configuration is of use only where the build has its shader.
+// A configuration needs a shader that the build has.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
                                const Capabilities& capabilities, const PlanOptions& options) {
   if (const std::uint32_t needed = storage_buffers(desc); capabilities.max_stage_storage_buffers < needed) {
@@ -95,7 +95,7 @@ Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRe
   const auto is_of_kernel = [&](const KernelRefusal& refusal) { return refusal.kernel == kernel; };
   const auto refusal = std::find_if(refusals.begin(), refusals.end(), is_of_kernel);
   if (refusal == refusals.end()) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason};
+  return unsupported(refusal->reason);
 }
 
 Error nothing_accepts(std::span<const KernelSupport> considered, ErrorCode code, std::string_view problem) {
@@ -115,9 +115,9 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
     auto config = configure(kernel, desc, capabilities, options);
     // Kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
     if (config && options.strict_nonfinite && config->uses_matrix_units) {
-      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                   "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
-                   "rules out"};
+      return unsupported(
+          "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
+          "rules out");
     }
     return config;
   };
@@ -142,7 +142,7 @@ std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capa
                                           DataType arithmetic_type) {
   const AttentionDesc desc = given.resolved();
   const Result<void> valid = validate(desc);
-  // The order follows from sizes, which may be anything where the descriptor is no valid one.
+  // The order follows from sizes, which an invalid descriptor may have wrong.
   const AttentionDesc ordered =
       valid ? desc : AttentionDesc{.query_length = 0, .kv_length = 0, .head_dim = 1};
   PlanOptions options;

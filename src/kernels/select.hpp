@@ -17,25 +17,25 @@
 
 namespace vkattn::detail {
 
-/// Refuses a refusal of a kernel that there is not, by its name and that of the list it is in. Kernels of
-/// gradients and products are among attention's, and a program has one list for all that it knows of a
-/// driver: any of these is right for any kind of plan.
+/// Refuses a list of refusals that names an unknown kernel. The names of attention's kernels include those of
+/// gradients and products, and a program may keep one list for a driver: any of the names is right for any
+/// kind of plan.
 [[nodiscard]] Result<void> check_refusals(std::span<const KernelRefusal> refusals,
                                           std::string_view list = "refusals");
 
-/// The refusal of a kernel as an Error; nothing where it may be used.
+/// The error: the list refuses the kernel, with this reason.
 [[nodiscard]] Result<void> check_not_refused(std::string_view kernel,
                                              std::span<const KernelRefusal> refusals);
 
-/// What was chosen and what was considered, in order; an empty reason marks a kernel that accepts.
+/// The chosen configuration, and the considered kernels in order. A kernel with an empty reason accepts.
 template <class Config>
 struct SelectionOf {
   Config config;
   std::vector<KernelSupport> considered;
 };
 
-/// The Error where no kernel accepts, with each one's reason and the last one's code, or where there is none
-/// with the name that is asked for.
+/// Errors of selection: no kernel accepts (with every reason, and the code of the last), or no kernel has the
+/// name that was asked for.
 [[nodiscard]] Error nothing_accepts(std::span<const KernelSupport> considered, ErrorCode code,
                                     std::string_view problem);
 [[nodiscard]] Error no_such_kernel(std::string_view wanted, std::string_view kernels,
@@ -69,7 +69,7 @@ template <class Kernels, class Configure>
   return nothing_accepts(considered, code, problem);
 }
 
-/// For kernel_support(): of each kernel the reason against it. Of a descriptor that is not `valid` that is
+/// For kernel_support(): every kernel with the reason against it. If the descriptor is not `valid`, that is
 /// the reason against all.
 template <class Kernels, class Configure>
 [[nodiscard]] std::vector<KernelSupport> support_of(const Kernels& kernels, const Result<void>& valid,
@@ -90,7 +90,7 @@ using Selection = SelectionOf<KernelConfig>;
 [[nodiscard]] Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
                                               const PlanOptions& options);
 
-/// Lines for describe(): of each kernel but the chosen one why it was refused, or that it is not needed.
+/// Lines of describe(): why each kernel but the chosen one was refused, or that it is not needed.
 [[nodiscard]] std::string describe_others(std::span<const KernelSupport> considered, std::string_view chosen);
 
 }  // namespace vkattn::detail

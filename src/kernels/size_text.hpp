@@ -27,10 +27,7 @@ std::string sizes_text(const Sizes& sizes, const ForEach& for_each) {
 /// messages.
 template <class Sizes, class ForEach>
 Result<Sizes> parse_sizes(std::string_view text, std::string_view example, const ForEach& for_each) {
-  const auto wrong = [&](auto&&... parts) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message(parts..., "; block sizes read like ", example)};
-  };
+  const auto wrong = [&](auto&&... parts) { return invalid(parts..., "; block sizes read like ", example); };
   Sizes sizes;
   Sizes seen;
   for (std::string_view left = text; !left.empty();) {

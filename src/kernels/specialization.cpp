@@ -18,7 +18,7 @@ std::uint32_t dim_stride(const TensorDesc& tensor, std::int64_t dims) {
   return dims == 1 ? 1U : static_cast<std::uint32_t>(tensor.strides->dim);
 }
 
-// Of every shader.
+// The values of every shader.
 SpecializationValues common_values(const AttentionDesc& desc, std::uint32_t workgroup_size) {
   const auto type = [](const TensorDesc& tensor) { return static_cast<std::uint32_t>(tensor.type); };
   const auto flag = [](bool value) { return value ? 1U : 0U; };

@@ -9,7 +9,7 @@
 
 namespace vkattn::detail {
 
-/// What the plan decides for a pass, beside what the kernel has chosen.
+/// The plan's decisions for a pass, beside the kernel's.
 struct PassVariant {
   bool splits_keys = false;        ///< partial results go to the workspace
   bool sums_in_workspace = false;  ///< running sums do

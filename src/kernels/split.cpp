@@ -12,13 +12,13 @@ namespace {
 
 // Fewer keys are not worth the merge.
 constexpr std::int64_t kMinKeys = 512;
-// Nor are fewer in a part its partial results: on GPUs 128, or 64 where the device would be half empty with
-// these.
+// Fewer keys in a part are not worth its partial results: 128 on GPUs, or 64 if the device would be half
+// empty with 128.
 constexpr std::int64_t kMinPartGpu = 128;
 constexpr std::int64_t kMinPartIdleGpu = 64;
 constexpr std::int64_t kMinPartCpu = 512;
-// A part's partial results, float32 that is written and read, are then no more bytes than its keys and values
-// of 16 bits.
+// With these, a part's partial results (float32, written and read) have no more bytes than its 16-bit keys
+// and values.
 constexpr std::int64_t kMinKeysOfRow = 2;
 
 std::int64_t fewest_keys_of_part(const Capabilities& capabilities, const KernelConfig& config,
@@ -29,13 +29,13 @@ std::int64_t fewest_keys_of_part(const Capabilities& capabilities, const KernelC
 
 // The share of workgroup slots that are busy over all waves.
 double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
-  return static_cast<double>(workgroups) / static_cast<double>(divide_up(workgroups, slots) * slots);
+  return static_cast<double>(workgroups) / static_cast<double>(round_up(workgroups, slots));
 }
 
 }  // namespace
 
 KvSplit split_span(std::int64_t kv_length, std::int64_t span, std::int64_t parts, std::int64_t step) {
-  const std::int64_t keys = divide_up(divide_up(span, parts), step) * step;
+  const std::int64_t keys = round_up(divide_up(span, parts), step);
   const std::int64_t all = std::max<std::int64_t>(divide_up(kv_length, keys), 1);
   // Wherever they begin, `span` keys lie in so many parts.
   const std::int64_t seen = divide_up(span - 1, keys) + 1;

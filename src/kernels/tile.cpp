@@ -26,7 +26,7 @@ std::uint32_t block_keys(const TileSizes& shape) {
   return shape.columns * shape.keys;
 }
 
-// What is in shared memory.
+// The elements in shared memory.
 struct Elements {
   bool packed = false;   // tensors are fetched as they are stored, K and V kept so
   bool float16 = false;  // all are float16, and so is arithmetic
@@ -45,7 +45,7 @@ std::uint32_t shared_bytes(const TileSizes& shape, bool in_subgroups, const Elem
 
 // The size of the full subgroups that rows of the grid can be reduced in, or 0 where they cannot.
 std::uint32_t reducing_subgroup_size(const TileSizes& shape, const Capabilities& capabilities) {
-  // CPU implementations are given other kernels; the form without needs nothing of them.
+  // CPU implementations take other kernels, and the form without subgroups needs no feature.
   if (!capabilities.subgroup_shuffle || capabilities.is_cpu()) return 0;
   const bool may_ask = may_ask_for_subgroup_size(capabilities);
   if (!may_ask && capabilities.min_subgroup_size != capabilities.max_subgroup_size) return 0;
@@ -57,7 +57,7 @@ std::uint32_t reducing_subgroup_size(const TileSizes& shape, const Capabilities&
   return may_ask && shape.threads / size > capabilities.max_workgroup_subgroups ? 0 : size;
 }
 
-// That keys and values can be fetched as they are stored.
+// Whether shaders can fetch keys and values as they are stored.
 bool has_packed_keys(const AttentionDesc& desc) {
   const auto is_packed = [&](const TensorDesc& tensor) {
     return tensor.type == DataType::kFloat16 && has_vector_loads(tensor, key_extents(desc, 1));
@@ -65,8 +65,7 @@ bool has_packed_keys(const AttentionDesc& desc) {
   return is_packed(desc.key) && is_packed(desc.value) && desc.head_dim % 4 == 0 && desc.value_dim % 4 == 0;
 }
 
-// Whether keys and values stay float16 in shared memory: docs/trials/gpu_compilers.md has what compilers
-// make of it.
+// Whether keys and values stay float16 in shared memory: docs/trials/gpu_compilers.md has the measurements.
 bool packs_keys(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (!has_packed_keys(desc)) return false;
   switch (architecture(capabilities)) {
@@ -101,7 +100,7 @@ TileSizes for_value_dim(TileSizes shape, std::int64_t value_dim) {
   return shape;
 }
 
-// Which of the shaders.
+// The name of the shader.
 std::string shader_of(const AttentionDesc& desc, const Capabilities& capabilities, bool in_subgroups,
                       const Elements& elements) {
   if (elements.float16) return feature_form(desc, "attention_tile_float16");
@@ -110,15 +109,15 @@ std::string shader_of(const AttentionDesc& desc, const Capabilities& capabilitie
              : shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
 }
 
-// AMD's and, before Xe2, Intel's compiler keep the loop over chunks of output dims, too, and select what it
-// reaches by its counter through branches. With few rows a thread AMD's does better with the loop:
+// AMD's compiler, and Intel's before Xe2, keep the loop over chunks of output dims too, and reach array
+// elements by its counter through branches. AMD's does better with the loop if a thread has few rows:
 // docs/trials/gpu_compilers.md.
 bool writes_out(const TileSizes& shape, const Capabilities& capabilities) {
   return writes_out_steps(capabilities) || (capabilities.vendor_id == kVendorAmd && shape.rows >= 4) ||
          architecture(capabilities) == Architecture::kIntelGen12;
 }
 
-// In float16 a sum of scores is of half of the dims that are staged, and its tolerance of 16.
+// In float16 a sum of scores covers half of the staged dims; the tolerance is that of 16 dims.
 bool has_long_sums(const TileSizes& tile) {
   return tile.dims > VKATTN_TILE_MOST_SUM_DIMS;
 }
@@ -130,7 +129,7 @@ Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& ca
     if (!is_possible(candidate)) continue;
     if (elements.float16 && has_long_sums(candidate)) continue;
     const TileSizes shape = for_value_dim(candidate, desc.value_dim);
-    // Of float16 there is no form with shuffles, which would gain it 2 %.
+    // Float16 has no form with shuffles, which would gain 2 %.
     const std::uint32_t subgroup_size = elements.float16 ? 0 : reducing_subgroup_size(shape, capabilities);
     const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0, elements);
     fits = check_limits({bytes, shape.threads, 0}, capabilities);
@@ -177,9 +176,8 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
 Result<KernelConfig> configure_tile_float16(const AttentionDesc& desc, const Capabilities& capabilities,
                                             Tiles tiles) {
   if (!tiles.empty() && std::all_of(tiles.begin(), tiles.end(), has_long_sums)) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("float16 arithmetic takes block sizes with at most ", VKATTN_TILE_MOST_SUM_DIMS,
-                         " dims at a time; these are ", to_string(tiles.front()))};
+    return unsupported("float16 arithmetic takes block sizes with at most ", VKATTN_TILE_MOST_SUM_DIMS,
+                       " dims at a time; these are ", to_string(tiles.front()));
   }
   const bool packed = has_packed_keys(desc) && has_vector_loads(desc.query, query_extents(desc, 1));
   return configure(desc, capabilities, tiles, {packed, true});

@@ -1,4 +1,4 @@
-// The tile table: see tile_table.hpp. docs/trials/ tells what the numbers come from.
+// The tile table: see tile_table.hpp. docs/trials/ has the measurements behind the numbers.
 #include "kernels/tile_table.hpp"
 
 #include <algorithm>
@@ -12,17 +12,17 @@ namespace vkattn::detail {
 namespace {
 
 constexpr TileMatch cpu(std::int64_t rows, std::int64_t keys) {
-  return {DeviceClass::kCpu, Architecture::kAny, 0, 0, rows, keys};
+  return {DeviceClass::kCpu, Architecture::kAny, 0, rows, keys};
 }
 
 constexpr TileMatch gpu(Architecture architecture, std::int64_t head_dim = 0, std::int64_t rows = 0) {
-  return {DeviceClass::kGpu, architecture, 0, head_dim, rows};
+  return {DeviceClass::kGpu, architecture, head_dim, rows};
 }
 
 constexpr std::int64_t kManyRows = 4096;  // of one KV head
 
 constexpr TileMatch wide(std::int64_t head_dim) {
-  return {DeviceClass::kAny, Architecture::kAny, 0, head_dim};
+  return {DeviceClass::kAny, Architecture::kAny, head_dim};
 }
 
 constexpr TileSizes lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
@@ -63,7 +63,7 @@ constexpr std::array kTable{
     // A CPU is given tile only where it is asked for. Fewer dims to a thread compile several times as fast.
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 4)},
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 2)},
-    // What their compilers hold in registers, docs/compilers.txt: a thread's sums are rows * value_dim /
+    // By the registers that their compilers use (docs/compilers.txt): a thread's sums are rows * value_dim /
     // columns.
     TileEntry{"tile", gpu(Architecture::kIntelGen12, 160), tile(256, 8, 1, 4)},
     TileEntry{"tile", gpu(Architecture::kIntelGen12, 65), tile(256, 8, 2, 4)},
@@ -153,7 +153,6 @@ bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabiliti
     return false;
   if (match.architecture != Architecture::kAny && match.architecture != architecture(capabilities))
     return false;
-  if (match.key_bytes != 0 && match.key_bytes != element_bytes(desc.key.type)) return false;
   return desc.head_dim >= match.head_dim && packed_rows(desc) >= match.rows && desc.kv_length >= match.keys;
 }
 

@@ -10,7 +10,7 @@
 
 namespace vkattn::detail {
 
-/// Devices that want block sizes of their own.
+/// Architectures of devices that need block sizes of their own.
 enum class Architecture : std::uint8_t {
   kAny,
   kLavapipe,
@@ -29,11 +29,10 @@ enum class Architecture : std::uint8_t {
 
 enum class DeviceClass : std::uint8_t { kAny, kCpu, kGpu };
 
-/// What an entry is for. Numbers are the least that the problem must have, but for key_bytes; 0: any.
+/// The devices and problems of an entry. Numbers are the least that the problem must have; 0: any.
 struct TileMatch {
   DeviceClass device = DeviceClass::kAny;
   Architecture architecture = Architecture::kAny;
-  std::uint32_t key_bytes = 0;  ///< of an element of K
   std::int64_t head_dim = 0;
   std::int64_t rows = 0;  ///< of one KV head
   std::int64_t keys = 0;
@@ -51,16 +50,16 @@ struct TileEntry {
                                                     const AttentionDesc& desc,
                                                     const Capabilities& capabilities);
 
-/// What the table calls the kernel tile in float16 arithmetic, where it wants other block sizes than else.
+/// The table's name for block sizes of the kernel tile in float16 arithmetic alone.
 inline constexpr std::string_view kTileFloat16 = "tile in float16";
 
-/// The kernel's block sizes for the problem on the device, best first. Whether they fit the device's limits
-/// is for the kernel to say.
+/// The kernel's block sizes for the problem on the device, best first. The kernel checks them against the
+/// device's limits.
 [[nodiscard]] std::vector<TileSizes> table_tiles(std::string_view kernel, const AttentionDesc& desc,
                                                  const Capabilities& capabilities);
 
-/// All block sizes of a kernel in the table, for any device and problem, once each; those that it has in
-/// float16 arithmetic alone come first.
+/// All block sizes of a kernel in the table, for any device and problem, once each. Those of float16
+/// arithmetic alone come first.
 [[nodiscard]] std::vector<TileSizes> all_tiles(std::string_view kernel,
                                                DataType arithmetic_type = DataType::kFloat32);
 

@@ -26,7 +26,7 @@ bool is_alike(const AttentionDesc& a, const AttentionDesc& b) {
          a.causal == b.causal && group(a) == group(b);
 }
 
-/// That a problem has a feature, and which kind of it.
+/// Whether a problem has a feature, and which kind of it.
 struct Use {
   bool is_used = false;
   std::uint32_t kind = 0;
@@ -37,7 +37,7 @@ Use use_of(const detail::FeatureRow& row, const AttentionDesc& desc) {
   return {is_used, is_used && row.kind != nullptr ? row.kind(desc) : 0};
 }
 
-// Of a problem or of gradients.
+// A feature of a measured problem, or of measured gradients.
 template <class Tuned>
 Use use_in(const detail::FeatureRow& row, const Tuned& tuned) {
   const auto named = std::find_if(tuned.features.begin(), tuned.features.end(),
@@ -56,7 +56,7 @@ double difference(const Tuned& tuned, const AttentionDesc& desc) {
   return sum;
 }
 
-// Of attention or its gradients, whose features may be named.
+// The distance of attention or its gradients, whose features may be given by name.
 template <class Tuned>
 std::optional<double> far(const Tuned& measured, const AttentionDesc& desc) {
   const AttentionDesc tuned = measured.desc.resolved();

@@ -1,4 +1,4 @@
-// VkPhysicalDeviceProperties::vendorID of vendors that the kernels know something of (PCI-SIG's numbers).
+// VkPhysicalDeviceProperties::vendorID of vendors that kernels treat in a special way (PCI-SIG's numbers).
 #pragma once
 
 #include <vkattn/capabilities.hpp>
@@ -14,8 +14,8 @@ inline constexpr std::uint32_t kVendorArm = 0x13b5;
 inline constexpr std::uint32_t kVendorQualcomm = 0x5143;
 
 /// Whether all shaders write out loops that the compiler of NVIDIA's driver does not unroll
-/// (shaders/lib/unrolled.glsl). NVK's, which the vendor does not tell from it, has fewer waves then and no
-/// scratch memory. Of others some kernels gain, and choose for themselves; some do worse.
+/// (shaders/lib/unrolled.glsl). NVK's compiler has the same vendor; with this it has fewer waves and no
+/// scratch memory. On other compilers some kernels gain, and choose for themselves; some lose.
 [[nodiscard]] inline bool writes_out_steps(const Capabilities& capabilities) {
   return capabilities.vendor_id == kVendorNvidia && !capabilities.is_cpu();
 }

@@ -14,14 +14,14 @@ namespace vkattn::detail {
 
 namespace {
 
-// Rows of a copy begin at cache lines, and not all of them in the same sets of a cache.
+// Rows of a copy begin at cache lines, and not all in the same sets of a cache.
 constexpr std::int64_t kLineElements = 16;
 // Fewer are not worth a pass more.
 constexpr std::int64_t kFewestElements = std::int64_t{1} << 14;
-// What fits into a cache is read well along either dimension.
+// CPUs read an operand that fits into a cache well along either dimension.
 constexpr std::int64_t kCachedElements = std::int64_t{1} << 20;
 
-/// Rows or columns of the output that an operand must be read for; 0: it is not copied at all.
+/// The rows or columns of the output from which on a copy pays; 0: the operand is never copied.
 std::int64_t uses_that_pay(const MatmulOperand& operand, const MatmulDesc& desc, std::int64_t inner) {
   const DataType type = matrix_of(operand, desc).type;
   const std::int64_t elements = saturating_multiply(operand.outer, inner);
@@ -54,7 +54,7 @@ void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities,
     if (copies->b && has_elements(view.b)) view.b = copied(view.b, view.inner);
     return;
   }
-  // Both together are no larger than one tensor may be, and leave room for as much in their buffer.
+  // Both copies together fit the limit of one tensor, and fill at most half of a buffer.
   const std::uint64_t most =
       std::min(capabilities.max_storage_buffer_range, buffer_limit(capabilities).bytes / 2);
   std::uint64_t bytes = 0;

@@ -8,12 +8,12 @@
 
 namespace vkattn::detail {
 
-/// Makes copies of the operands that are asked for, or else of those that are read so often, and so slowly
-/// where they lie, that a pass more pays for itself.
+/// Marks operands of the view as copied: those that are asked for, else those that are read so often and so
+/// slowly that another pass pays.
 void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities,
                    const std::optional<MatmulCopies>& copies, MatmulView& view);
 
-/// Of an operand: one for each product of the batch, or one for all.
+/// Matrices of an operand: one for each product of the batch, or one for all.
 [[nodiscard]] std::int64_t matrices_of(const MatmulOperand& operand, const MatmulView& view);
 
 /// Bytes of an operand that is copied.

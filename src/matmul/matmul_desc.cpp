@@ -40,10 +40,6 @@ NamedMatrix named_matrix(const MatmulTensorRow& row, const MatmulDesc& desc) {
   return {tensor, {s.batch, s.row, s.dim}, e.rows, e.dims};
 }
 
-bool is_plain(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
-}
-
 Result<void> check_sizes(const MatmulDesc& desc) {
   const std::pair<std::string_view, std::int64_t> sizes[] = {
       {"batch", desc.batch}, {"rows", desc.rows}, {"columns", desc.columns}, {"inner", desc.inner}};
@@ -59,7 +55,7 @@ Result<void> check_sizes(const MatmulDesc& desc) {
 Result<void> check_type(const NamedMatrix& matrix) {
   const std::string_view name = matrix.tensor.name;
   const DataType type = matrix.type();
-  if (is_plain(type)) return {};
+  if (is_float(type)) return {};
   if (name == "b" && (type == DataType::kQ8_0 || type == DataType::kQ4_0)) return {};
   return invalid("the type of ", name, " is ", vkattn::name(type), " but must be f32, f16 or bf16",
                  name == "b" ? ", q8_0 or q4_0" : "");
@@ -83,7 +79,7 @@ Result<void> check_blocks(const NamedMatrix& matrix) {
                  block);
 }
 
-/// From the first to the last, the largest number where it is beyond.
+/// Elements from the first to the last; the largest number if there are more.
 std::int64_t element_span(const NamedMatrix& matrix) {
   if (matrix.is_empty()) return 0;
   std::int64_t last = 0;

@@ -42,17 +42,17 @@ struct MatmulView {
 
 [[nodiscard]] MatmulView view_of(const MatmulDesc& desc);
 
-/// The same product as the other view has it.
+/// The same product in the other view.
 [[nodiscard]] MatmulView exchanged(const MatmulView& view);
 
-/// Whether 8 neighbours of a 16-bit operand can be loaded where 4 can.
+/// Whether shaders that load 4 neighbours of a 16-bit operand can load 8.
 [[nodiscard]] bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc);
 
 /// A kernel's choices for one problem on one device.
 struct MatmulConfig {
   std::string_view name;
   std::string shader;              ///< name in shaders/binaries.cmake
-  SpecializationValues constants;  ///< its own: all kernels have others in common
+  SpecializationValues constants;  ///< its own, beside those of all kernels
   MatmulView view;
   MatmulTile tile;
   std::uint32_t workgroup_size = 0;
@@ -73,7 +73,7 @@ struct MatmulKernel {
 };
 
 using MatmulSelection = SelectionOf<MatmulConfig>;
-/// Of a resolved descriptor.
+/// Chooses a kernel for a resolved descriptor.
 [[nodiscard]] Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc,
                                                            const Capabilities& capabilities,
                                                            const PlanOptions& options);
@@ -81,11 +81,11 @@ using MatmulSelection = SelectionOf<MatmulConfig>;
 /// Block sizes of a kernel for a device, best first.
 [[nodiscard]] std::vector<MatmulTile> matmul_tiles(std::string_view kernel, const Capabilities& capabilities);
 
-/// `base` or its _words form, as the device has 16-bit storage.
+/// `base` if the device has 16-bit storage or no tensor needs it, else its _words form.
 [[nodiscard]] std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabilities,
                                         std::string_view base);
 
-/// That no copies are asked for, for a kernel that reads operands where they lie.
+/// Refuses copies, for a kernel that reads operands where they lie.
 [[nodiscard]] Result<void> check_no_copies(const std::optional<MatmulCopies>& copies);
 
 /// The refusal where no block sizes are possible.

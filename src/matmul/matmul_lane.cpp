@@ -22,16 +22,16 @@ bool loads_wide(const Capabilities& capabilities) {
   return capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
 }
 
-// Which view gives invocations the operand that costs them least: theirs is gathered, the other is read at
-// one address for all of them.
+// Chooses the view that is cheaper for invocations: they gather the elements of a, and read those of b at one
+// address for all of them.
 MatmulView lane_view(const MatmulDesc& desc, const Capabilities& capabilities,
                      const std::optional<MatmulCopies>& copies, std::uint32_t threads) {
   MatmulView view = view_of(desc);
   if (loads_wide(capabilities)) choose_copies(desc, capabilities, copies, view);
   const auto few = [&](std::int64_t size) { return size < std::int64_t{threads}; };
   const bool fewer_rows = few(desc.rows) && desc.rows < desc.columns;
-  // Of what lies across, four neighbours of one invocation are beside those of the next; a copy's rows are
-  // spread over a cache.
+  // In an operand that lies across, four neighbours of one invocation lie beside those of the next; a copy's
+  // rows are spread over a cache.
   const auto rank = [](const MatmulOperand& operand) {
     return operand.loads == VKATTN_MATMUL_LOADS_OUTER ? 2 : operand.is_copied ? 1 : 0;
   };
@@ -39,8 +39,8 @@ MatmulView lane_view(const MatmulDesc& desc, const Capabilities& capabilities,
   return fewer_rows || better ? exchanged(view) : view;
 }
 
-// Whether another tile should be looked for: most of a block's rows or columns would be repeated ones, or
-// so many elements would be loaded one by one in a step that it takes seconds to compile.
+// Whether a smaller tile is better: most of a block's rows or columns would be repeated ones, or a step would
+// load so many elements one by one that it takes seconds to compile.
 bool is_wasteful(const MatmulTile& tile, std::uint32_t threads, const MatmulView& view) {
   const bool one_by_one =
       view.a.loads == VKATTN_MATMUL_LOADS_SINGLE || view.b.loads == VKATTN_MATMUL_LOADS_SINGLE;
@@ -58,8 +58,7 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
     if (Result<void> s = check_no_copies(copies); !s) return s.error();
   }
   if (copies && copies->a && desc.a_is_ones) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "PlanOptions::copies asks for a copy of a, which is all ones and has no tensor"};
+    return invalid("PlanOptions::copies asks for a copy of a, which is all ones and has no tensor");
   }
   // A workgroup of one SIMD vector is the smallest unit that spreads over the threads of a CPU.
   const std::uint32_t simd = std::clamp(capabilities.subgroup_size, 4U, 64U);

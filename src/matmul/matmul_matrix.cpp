@@ -47,7 +47,7 @@ struct MatrixTile {
   }
 };
 
-// As compilers of Mesa take them, docs/compilers.txt.
+// By the registers that Mesa's compilers use (docs/compilers.txt).
 std::uint32_t most_sums(const Capabilities& capabilities) {
   const Architecture it = architecture(capabilities);
   const bool is_intel = it == Architecture::kIntelGen12 || it == Architecture::kIntelXe2;
@@ -56,13 +56,12 @@ std::uint32_t most_sums(const Capabilities& capabilities) {
 
 Result<void> check_types(const MatmulDesc& desc) {
   if (!desc.a_is_ones && element_bytes(desc.a.type) == 2 && desc.a.type == desc.b.type) return {};
-  return Error{
-      ErrorCode::kUnsupported, VK_SUCCESS,
-      message("takes a and b of float16 (or bfloat16, where the device has such matrices); here a is ",
-              desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type))};
+  return unsupported("takes a and b of float16 (or bfloat16, where the device has such matrices); here a is ",
+                     desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type));
 }
 
-// Blocks for every compute unit. Those below 64 x 64 are too small to be taken for their number.
+// Whether every compute unit has a block. Blocks of at most 64 x 64 always pass: smaller ones are not worth
+// it.
 bool keeps_device_busy(const MatmulDesc& desc, const Capabilities& capabilities, const MatrixTile& tile) {
   if (tile.block_rows() * tile.block_columns() <= 64 * 64) return true;
   const std::int64_t blocks = divide_up(desc.rows, std::int64_t{tile.block_rows()}) *
@@ -70,8 +69,8 @@ bool keeps_device_busy(const MatmulDesc& desc, const Capabilities& capabilities,
   return saturating_multiply(desc.batch, blocks) >= compute_units(capabilities);
 }
 
-// The first of the tiles that fits the device, has registers for its sums, is not mostly wasted and leaves no
-// compute unit idle; where there is none, the smallest that fits; or what the smallest of all exceeds.
+// The first tile that fits the device, has registers for its sums, is not mostly wasted and leaves no compute
+// unit idle. If there is none, the smallest that fits, or the limit that the smallest of all exceeds.
 Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capabilities, MatrixTile tile,
                                MatmulTiles tiles) {
   std::optional<MatrixTile> smallest, smallest_too_large;
@@ -94,8 +93,7 @@ Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capab
   if (smallest) return *smallest;
   if (smallest_too_large) return no_block_fits(check_limits(smallest_too_large->needs(), capabilities));
   const MatrixShape& shape = tile.shape;
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("has no block sizes for matrices of ", shape.m, "x", shape.n, "x", shape.k)};
+  return unsupported("has no block sizes for matrices of ", shape.m, "x", shape.n, "x", shape.k);
 }
 
 void add_constants(const MatmulDesc& desc, const MatrixTile& tile, MatmulConfig& config) {

@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/split.hpp"
 #include "matmul/matmul_copies.hpp"
-#include "matmul/matmul_params.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "operation/table_tensors.hpp"
 #include "program/dispatch_limits.hpp"
@@ -35,10 +33,6 @@ constexpr std::int64_t kCopyQuad = 4;  // an invocation copies so many outer by 
 constexpr std::int64_t kMinPart = 256;
 constexpr std::int64_t kMaxParts = 64;
 
-std::uint32_t word(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-
 std::int64_t blocks(const MatmulConfig& config) {
   const MatmulView& view = config.view;
   return saturating_multiply(
@@ -50,7 +44,7 @@ std::array<const MatmulOperand*, 2> operands_of(const MatmulView& view) {
   return {&view.a, &view.b};
 }
 
-/// What the workspace has.
+/// The areas of the workspace.
 struct MatmulAreas {
   std::uint64_t partials_bytes = 0;           ///< from its beginning on
   std::array<std::uint64_t, 2> copy_bytes{};  ///< of the view's a and b; 0: not copied
@@ -76,7 +70,7 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
   for (std::size_t i = 0; i < 2; ++i) {
     const MatmulOperand& operand = *operands_of(view)[i];
     if (!operand.is_copied) continue;
-    areas.copy_byte[i] = divide_up(areas.bytes, alignment) * alignment;
+    areas.copy_byte[i] = round_up(areas.bytes, alignment);
     areas.copy_bytes[i] = copy_bytes(operand, view);
     if (areas.copy_bytes[i] > capabilities.max_storage_buffer_range) {
       return limit_exceeded("a copy of an operand takes ", areas.copy_bytes[i],
@@ -95,23 +89,23 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
 
 MatmulParams params_of(const MatmulView& view, const InnerSplit& split) {
   MatmulParams params{};
-  params.a_batch_stride = word(view.a.batch_stride);
-  params.a_outer_stride = word(view.a.outer_stride);
-  params.a_inner_stride = word(view.a.inner_stride);
-  params.b_batch_stride = word(view.b.batch_stride);
-  params.b_outer_stride = word(view.b.outer_stride);
-  params.b_inner_stride = word(view.b.inner_stride);
-  params.output_batch_stride = word(view.output.batch);
-  params.output_row_stride = word(view.output.row);
-  params.output_column_stride = word(view.output.column);
+  params.a_batch_stride = narrow(view.a.batch_stride);
+  params.a_outer_stride = narrow(view.a.outer_stride);
+  params.a_inner_stride = narrow(view.a.inner_stride);
+  params.b_batch_stride = narrow(view.b.batch_stride);
+  params.b_outer_stride = narrow(view.b.outer_stride);
+  params.b_inner_stride = narrow(view.b.inner_stride);
+  params.output_batch_stride = narrow(view.output.batch);
+  params.output_row_stride = narrow(view.output.row);
+  params.output_column_stride = narrow(view.output.column);
   params.bias_row_stride = view.bias_by_row ? 1 : 0;
   params.bias_column_stride = view.bias_by_row ? 0 : 1;
-  params.batch = word(view.batch);
-  params.rows = word(view.rows);
-  params.columns = word(view.columns);
-  params.inner = word(view.inner);
-  params.parts = word(split.parts);
-  params.part_inner = word(split.inner);
+  params.batch = narrow(view.batch);
+  params.rows = narrow(view.rows);
+  params.columns = narrow(view.columns);
+  params.inner = narrow(view.inner);
+  params.parts = narrow(split.parts);
+  params.part_inner = narrow(split.inner);
   return params;
 }
 
@@ -123,8 +117,7 @@ void bind(const MatmulDesc& desc, std::size_t index, ProgramBinding& binding) {
 ProgramSet set_with(const MatmulParams& params) {
   ProgramSet set;
   set.bindings.resize(VKATTN_MATMUL_BINDING_COUNT);
-  set.push_constants.resize(sizeof(params));
-  std::memcpy(set.push_constants.data(), &params, sizeof(params));
+  set.push_constants = bytes_of(params);
   return set;
 }
 
@@ -134,7 +127,7 @@ void bind_workspace(std::uint64_t first_byte, std::uint64_t bytes, ProgramBindin
   binding.bytes = bytes;
 }
 
-/// The set of the product and of what adds up its parts.
+/// Adds the set of the product and of the pass that adds up its parts.
 void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
              const MatmulAreas& areas, ProgramDesc& program) {
   ProgramSet set = set_with(params_of(config.view, split));
@@ -194,13 +187,13 @@ Result<void> add_copy(const MatmulDesc& desc, const MatmulOperand& given, const 
                       const MatmulView& view, std::uint64_t copy_byte, const PlanOptions& options,
                       const Capabilities& capabilities, ProgramDesc& program) {
   MatmulParams params{};
-  params.a_batch_stride = word(given.batch_stride);
-  params.a_outer_stride = word(given.outer_stride);
-  params.a_inner_stride = word(given.inner_stride);
-  params.output_batch_stride = word(copy.batch_stride);
-  params.output_row_stride = word(copy.outer_stride);
-  params.rows = word(copy.outer);
-  params.inner = word(view.inner);
+  params.a_batch_stride = narrow(given.batch_stride);
+  params.a_outer_stride = narrow(given.outer_stride);
+  params.a_inner_stride = narrow(given.inner_stride);
+  params.output_batch_stride = narrow(copy.batch_stride);
+  params.output_row_stride = narrow(copy.outer_stride);
+  params.rows = narrow(copy.outer);
+  params.inner = narrow(view.inner);
   ProgramSet set = set_with(params);
   bind(desc, given.tensor, set.bindings[VKATTN_MATMUL_BINDING_A]);
   bind_workspace(copy_byte, copy_bytes(copy, view), set.bindings[VKATTN_MATMUL_BINDING_PARTIALS]);
@@ -254,7 +247,7 @@ Result<void> add_product(const MatmulDesc& desc, const MatmulConfig& config, con
   pass.specialization = constants_of(desc, config, split.parts > 1);
   pass.workgroup_size = config.workgroup_size;
   pass.required_subgroup_size = config.required_subgroup_size;
-  // Of the copies that it reads; nothing is before it where there are none.
+  // Waits for the copies that it reads; without copies no pass comes before it.
   pass.barrier = PassBarrier{VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
   const double flops = 2.0 * static_cast<double>(config.block_rows) *
                        static_cast<double>(config.block_columns) * static_cast<double>(split.inner);
@@ -289,7 +282,7 @@ Result<InnerSplit> choose_inner_split(const MatmulConfig& config, const Capabili
   const std::int64_t inner = config.view.inner;
   const auto into = [&](std::int64_t parts) {
     if (parts <= 1 || inner == 0) return InnerSplit{1, inner};
-    const std::int64_t part = divide_up(divide_up(inner, parts), kPartUnit) * kPartUnit;
+    const std::int64_t part = round_up(divide_up(inner, parts), kPartUnit);
     return InnerSplit{divide_up(inner, part), part};
   };
   if (wanted > kMaxParts) {

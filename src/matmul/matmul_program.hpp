@@ -9,7 +9,8 @@
 
 namespace vkattn::detail {
 
-/// Parts of `inner` have multiples of it: they begin at whole blocks of quantised elements.
+/// The length of parts of `inner` is a multiple of this, so that they begin at whole blocks of quantised
+/// elements.
 inline constexpr std::int64_t kPartUnit = 64;
 
 /// How `inner` is cut into parts, whose sums are added by a pass of their own.
@@ -18,8 +19,7 @@ struct InnerSplit {
   std::int64_t inner = 0;  ///< of a part; the last may have fewer
 };
 
-/// As many parts as keep the device busy, or `wanted` where that is not 0; an error where those are more than
-/// there can be.
+/// `wanted` parts, or if that is 0 as many as keep the device busy. Too many parts are an error.
 [[nodiscard]] Result<InnerSplit> choose_inner_split(const MatmulConfig& config,
                                                     const Capabilities& capabilities, std::uint32_t wanted);
 

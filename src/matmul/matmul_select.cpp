@@ -16,7 +16,8 @@ namespace vkattn::detail {
 
 namespace {
 
-/// Whether and along which dimension 4 neighbours are 4 in memory, at a multiple of 4.
+/// The dimension along which 4 neighbours lie side by side in memory, at a multiple of 4 elements; or that
+/// there is none.
 std::uint32_t loads_of(const MatmulOperand& operand, const MatmulDesc& desc) {
   const MatrixDesc& matrix = matrix_of(operand, desc);
   if (operand.type == VKATTN_MATMUL_TYPE_ONES || block_elements(matrix.type) > 1)
@@ -86,22 +87,20 @@ std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
   const MatmulKernel lane{"lane", configure_matmul_lane};
   const MatmulKernel tile{"tile", configure_matmul_tile};
   const MatmulKernel matrix{"matrix", configure_matmul_matrix, true};
-  // As attention's: CPU implementations run barriers as coroutines and emulate matrices, and before Xe2
-  // Intel's matrices take more registers than there are.
+  // The order of attention's kernels: CPU implementations run barriers as coroutines and emulate matrices,
+  // and before Xe2 Intel's matrices take more registers than there are.
   if (capabilities.is_cpu()) return {lane, tile, matrix};
   if (architecture(capabilities) == Architecture::kIntelGen12) return {tile, matrix, lane};
   return {matrix, tile, lane};
 }
 
-/// That a size was given which the kernel has no use for.
+/// Refuses a block size that the kernel does not use.
 Result<void> check_sizes(const MatmulKernel& kernel, const MatmulTile& tile) {
   if (kernel.has_subgroups && tile.threads != 0) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no block size threads (", tile.threads, " were given) but subgroups")};
+    return unsupported("has no block size threads (", tile.threads, " were given) but subgroups");
   }
   if (!kernel.has_subgroups && tile.subgroups != 0) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no block size subgroups (", tile.subgroups, " were given) but threads")};
+    return unsupported("has no block size subgroups (", tile.subgroups, " were given) but threads");
   }
   return {};
 }
@@ -160,18 +159,16 @@ std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabiliti
 
 Result<void> check_no_copies(const std::optional<MatmulCopies>& copies) {
   if (!copies || *copies == MatmulCopies{}) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               "reads operands where they lie, but PlanOptions::copies asks for copies"};
+  return unsupported("reads operands where they lie, but PlanOptions::copies asks for copies");
 }
 
 Error no_possible_tile(std::span<const MatmulTile> tiles) {
   if (tiles.empty()) {
-    return {ErrorCode::kUnsupported, VK_SUCCESS, "it has no block sizes for this device"};
+    return unsupported("it has no block sizes for this device");
   }
   const MatmulTile& tile = tiles.front();
-  return {ErrorCode::kUnsupported, VK_SUCCESS,
-          message("cannot work with the block sizes threads ", tile.threads, ", rows ", tile.rows,
-                  ", columns ", tile.columns, ", inner ", tile.inner, " on this device")};
+  return unsupported("cannot work with the block sizes threads ", tile.threads, ", rows ", tile.rows,
+                     ", columns ", tile.columns, ", inner ", tile.inner, " on this device");
 }
 
 Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capabilities& capabilities,

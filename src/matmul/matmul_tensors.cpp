@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "matmul/matmul_params.hpp"
 #include "shared/matmul_constants.h"
 
 namespace vkattn::detail {

@@ -1,15 +1,23 @@
-// The table of the tensors of a matrix multiplication.
+// The table of the tensors of a matrix multiplication, and the push constants that their offsets are added
+// to.
 #pragma once
 
 #include <vkattn/matmul.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "attention/tensor_row.hpp"
 
 namespace vkattn::detail {
+
+namespace shared {
+using uint = std::uint32_t;
+#include "shared/matmul_params.h"
+}  // namespace shared
+using shared::MatmulParams;
 
 using MatmulTensorRow = TensorRowOf<MatmulDesc, MatmulTensors>;
 

@@ -10,7 +10,7 @@ namespace vkattn {
 
 namespace {
 
-// Of resolved descriptors.
+// Whether two resolved descriptors differ in sizes alone.
 bool is_alike(const MatmulDesc& a, const MatmulDesc& b) {
   const auto is_alike = [](const MatrixDesc& x, const MatrixDesc& y) {
     return x.type == y.type && x.strides->is_transposed() == y.strides->is_transposed();

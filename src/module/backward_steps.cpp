@@ -19,7 +19,7 @@ class BackwardSteps {
         shape_(layer_shape(desc.forward)) {
     const LayerMemory memory = layer_memory(forward_, shape_);
     saved_ = between_steps(memory, call.forward.saved);
-    // The gradients of what was saved lie in the workspace as that does; lse has none.
+    // The gradients of saved tensors lie in the workspace, in the same order; lse has none.
     gradients_ = between_steps(memory, program.take(memory.bytes));
   }
 
@@ -127,7 +127,7 @@ Result<void> BackwardSteps::add_attention() {
   return program_.add("gradients of attention", attention_gradients(desc_), tensors);
 }
 
-// Groups come one after the other: their gradients may be parts of one tensor, and descriptors of neighbours
+// Groups run one after the other: their gradients may be parts of one tensor, and descriptors of neighbours
 // overlap, as they begin at multiples of an alignment.
 Result<void> BackwardSteps::add_group(std::size_t g) {
   program_.begin_phase();
@@ -156,7 +156,7 @@ Result<void> BackwardSteps::add_group(std::size_t g) {
   return has_gradient(group.input) ? add_input(g) : Result<void>();
 }
 
-// dX = dY W. Of groups that read one input, each after the first adds to what the others gave.
+// dX = dY W. If several groups read one input, each after the first adds to the gradient.
 Result<void> BackwardSteps::add_input(std::size_t g) {
   const ProjectionGroup& group = shape_.groups[g];
   const StoredWeight weight = projection_weight(forward_, shape_, group.first);

@@ -11,8 +11,8 @@ namespace vkattn {
 
 namespace {
 
-// Only single operations and std::fma are used on what decides a number: compilers may join a product and a
-// sum as they like, and the functions of their libraries differ in their last bits.
+// Numbers are made by single operations and std::fma alone: compilers may join a product and a sum, and the
+// functions of their libraries differ in the last bits.
 
 /// From 0 to below 1, in steps of 2^-53.
 double uniform(std::mt19937_64& random) {

@@ -1,9 +1,10 @@
-// The descriptor of a layer: what follows from what is given, and every rule that needs no device.
+// The descriptor of a layer: members that are not given, and every rule that needs no device.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <string_view>
 
+#include "attention/tensor_rules.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/message.hpp"
 #include "module/layer_shape.hpp"
@@ -18,15 +19,12 @@ namespace {
 constexpr std::int64_t kMaxDims = std::int64_t{1} << 30;
 constexpr std::array<std::string_view, kProjections> kNames{"query", "key", "value"};
 
-bool is_plain(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
-}
-
 bool has_positions_in_scores(const AttentionDesc& attention) {
   return attention.causal || attention.window != SlidingWindow{} || attention.alibi != Alibi::kNone;
 }
 
-/// By which attention reads what projections leave, and writes what the output projection reads.
+/// Sets the storage of Q, K, V and O, through which attention reads the projections and writes for the output
+/// projection.
 void set_storage(MultiHeadAttentionDesc& desc) {
   AttentionDesc& attention = desc.attention;
   const LayerShape shape = layer_shape(desc);
@@ -55,7 +53,7 @@ void set_storage(MultiHeadAttentionDesc& desc) {
 
 Result<void> check_weight_type(const MultiHeadAttentionDesc& desc) {
   const DataType type = *desc.weight_type;
-  if (is_plain(type)) return {};
+  if (is_float(type)) return {};
   if (block_elements(type) == 1) {
     return invalid("MultiHeadAttentionDesc::weight_type is ", name(type),
                    " but must be f32, f16, bf16, q8_0 or q4_0");
@@ -67,13 +65,14 @@ Result<void> check_weight_type(const MultiHeadAttentionDesc& desc) {
 }
 
 Result<void> check_types(const MultiHeadAttentionDesc& desc) {
-  if (desc.inputs > LayerInputs::kSeparate) {
-    return invalid("MultiHeadAttentionDesc::inputs holds ", static_cast<std::uint32_t>(desc.inputs),
-                   ", which names no inputs");
+  if (Result<void> s =
+          check_enum("MultiHeadAttentionDesc::inputs", desc.inputs, LayerInputs::kSeparate, "inputs");
+      !s) {
+    return s;
   }
   for (const auto& [what, type] :
        {std::pair{"type", desc.type}, std::pair{"parameter_type", *desc.parameter_type}}) {
-    if (!is_plain(type)) {
+    if (!is_float(type)) {
       return invalid("MultiHeadAttentionDesc::", what, " is ", name(type), " but must be f32, f16 or bf16");
     }
   }
@@ -146,7 +145,7 @@ Result<void> check_self(const MultiHeadAttentionDesc& desc) {
                  " keys; leave kv_length out, or take LayerInputs::kCross");
 }
 
-/// That storage which is the layer's own was left alone, or is what resolved() has given.
+/// Checks that storage which the layer decides was left alone, or is as resolved() gave it.
 Result<void> check_storage(const MultiHeadAttentionDesc& given, const MultiHeadAttentionDesc& desc) {
   struct Stored {
     std::string_view name;
@@ -231,7 +230,7 @@ Result<void> check_backward(const MultiHeadAttentionBackwardDesc& desc) {
     return invalid("gradients need what the forward pass saves: plan it with saves_for_gradients");
   }
   if (Result<void> s = check_all(desc.forward); !s) return s;
-  if (!is_plain(*desc.grad_parameter_type)) {
+  if (!is_float(*desc.grad_parameter_type)) {
     return invalid("grad_parameter_type is ", name(*desc.grad_parameter_type),
                    " but must be f32, f16 or bf16");
   }

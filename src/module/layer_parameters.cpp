@@ -15,8 +15,8 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text.empty() ? "()" : text + ")";
 }
 
-/// Another seed for each name, and for names of neighbouring seeds: neither parameters of one layer nor
-/// layers whose seeds follow on each other share numbers.
+/// A seed of its own for each name and seed: parameters of one layer share no numbers, nor do layers with
+/// neighbouring seeds.
 std::uint64_t seed_of(std::string_view parameter_name, std::uint64_t seed) {
   std::uint64_t state = seed;
   for (const char letter : parameter_name)
@@ -56,11 +56,10 @@ AppendDesc quantise_desc(const ParameterShape& weight, DataType source) {
 Result<void> check_parameter_name(std::string_view name) {
   if (name != "bias_k" && name != "bias_v") return {};
   return detail::without_exceptions([&]() -> Result<void> {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 detail::message(name,
-                                 " is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns "
-                                 "beside those of the input, which is not supported; train the model "
-                                 "without add_bias_kv")};
+    return detail::unsupported(name,
+                               " is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns "
+                               "beside those of the input, which is not supported; train the model "
+                               "without add_bias_kv");
   });
 }
 

@@ -17,7 +17,7 @@ namespace detail {
 
 namespace {
 
-/// Of both passes: options are often the same for both.
+/// Checks the options of both passes, as callers often give both the same.
 Result<void> check_options(const MultiHeadAttentionOptions& options) {
   Result<void> s = check_refusals(options.attention.refusals);
   if (s) s = check_refusals(options.matmul.refusals, "matmul.refusals");
@@ -36,11 +36,12 @@ std::string summary(const MultiHeadAttentionDesc& desc) {
                  desc.rotary.style == RotaryStyle::kNone ? "" : ", rotary", "\n");
 }
 
-/// What both passes of a layer have. `MainPlan` is that of their step that is attention or its gradients.
+/// The common part of both passes of a layer. `MainPlan` is the plan of the step that is attention or its
+/// gradients.
 template <class Own, class Desc, class Tensors, class MainPlan>
 class LayerOperation : public OperationOf<Own, Desc, Tensors> {
  public:
-  /// By every rule that needs no device.
+  /// Checks every rule that needs no device.
   [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Device& device, const Desc& given,
                                                          const MultiHeadAttentionOptions& options) {
     if (Result<void> s = validate(given); !s) return s.error();
@@ -48,7 +49,7 @@ class LayerOperation : public OperationOf<Own, Desc, Tensors> {
     return std::make_unique<Own>(device, given.resolved(), options);
   }
 
-  /// Both outlive the making of the plan, after which they are not used.
+  /// Device and options are used while the plan is made, and not afterwards.
   LayerOperation(const Device& device, Desc resolved, const MultiHeadAttentionOptions& options)
       : OperationOf<Own, Desc, Tensors>(std::move(resolved)), device_(device), options_(options) {}
 
@@ -73,7 +74,7 @@ class LayerOperation : public OperationOf<Own, Desc, Tensors> {
     while (!std::holds_alternative<MainPlan>(steps_[main_].step.plan)) ++main_;
     return whole;
   }
-  /// Its steps have taken other kernels already where they could.
+  /// Its steps have tried other kernels already.
   [[nodiscard]] bool is_of_kernel(const Error& /*error*/) const override { return false; }
   [[nodiscard]] std::string program_lines(const ProgramDesc& /*program*/) const override {
     std::string text;
@@ -86,7 +87,7 @@ class LayerOperation : public OperationOf<Own, Desc, Tensors> {
 
   [[nodiscard]] Result<void> add_tensors(const Tensors& tensors, OperationCall& call) const override {
     for_each_range(tensors, [&](const BufferRange& range) { call.add(range); });
-    // What attention takes from a call beside ranges.
+    // The numbers of a call that attention uses beside ranges.
     OperationCall main;
     if (Result<void> s =
             typed_operation<MainPlan>(main_plan().state()).add_tensors(main_tensors(tensors), main);

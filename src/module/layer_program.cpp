@@ -13,7 +13,7 @@ namespace vkattn::detail {
 
 namespace {
 
-/// A plan by what makes it, where there is such, else by its create(). `name` is that of the option; plans on
+/// Makes a plan by the function of the option `name`, or by create() if the option is not set. Plans on
 /// another device or of another problem are refused.
 template <class Plan, class Desc, class Make>
 Result<Plan> made_by(const Make& make, std::string_view name, const Device& device, const Desc& desc,
@@ -138,7 +138,7 @@ void LayerProgram::join_step(PlacedStep& step, VkDeviceSize workspace_byte) {
   step.first_pass = join(
       {part, tensors, workspace_byte, step.waits, std::as_bytes(std::span(head_shares_)), head_shares_byte_},
       whole_);
-  // Pipelines with statistics are other ones.
+  // Pipelines with statistics differ from those without.
   if (plan.options.capture_statistics != options_.capture_statistics) return;
   for (std::size_t i = step.first_pass; i < whole_.passes.size(); ++i) {
     whole_.passes[i].pipeline = plan.program->pipeline_of(i - step.first_pass);
@@ -146,7 +146,7 @@ void LayerProgram::join_step(PlacedStep& step, VkDeviceSize workspace_byte) {
 }
 
 ProgramDesc LayerProgram::finish() {
-  // Workspaces of one phase are in use at the same time; those of different phases lie in one place.
+  // Steps of one phase use their workspaces at the same time; workspaces of different phases share one place.
   const VkDeviceSize shared = pieces_.bytes();
   VkDeviceSize bytes = shared;
   std::optional<std::uint32_t> recorded;  // the last phase that records something

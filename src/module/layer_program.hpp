@@ -1,5 +1,5 @@
-// The program of a layer, joined from those of its steps: plans of other folders one after the other, with
-// barriers where one reads what another has written.
+// The program of a layer, joined from the programs of its steps: plans of other folders one after the other,
+// with a barrier before a step that reads the results of another.
 #pragma once
 
 #include <vkattn/backward.hpp>
@@ -19,7 +19,7 @@
 
 namespace vkattn {
 
-// Made where their operations are, which layers do not see: sources of a folder may be compiled as one.
+// Instantiated beside their operations, which layers do not see: sources of a folder may be compiled as one.
 extern template class PlanOf<AttentionPlan, AttentionDesc, AttentionTensors>;
 extern template class PlanOf<AppendPlan, AppendDesc, AppendTensors>;
 extern template class PlanOf<BackwardPlan, BackwardDesc, BackwardTensors>;
@@ -29,23 +29,24 @@ extern template class PlanOf<MatmulPlan, MatmulDesc, MatmulTensors>;
 
 namespace vkattn::detail {
 
-/// A step where it stands among the others. Those of one phase work on different data.
+/// A step at its place among the others. Steps of one phase work on different data.
 struct PlacedStep {
   LayerStep step;
   OperationCall tensors;  ///< symbols (layer_symbols.hpp)
   std::uint32_t phase = 0;
-  std::uint32_t first_pass = 0;  ///< of its own among those of all
+  std::uint32_t first_pass = 0;  ///< number of its first pass among all passes
   bool waits = false;            ///< the first of its phase that records something, and not the first of all
 };
 
 class LayerProgram {
  public:
-  /// `tensors` are those of a call, counted by for_each_range(). All are referred to.
+  /// `tensors` is the number of tensors of a call, as for_each_range() counts them. Keeps references to
+  /// device and options.
   LayerProgram(const Device& device, const MultiHeadAttentionOptions& options, std::size_t tensors);
 
   /// Memory that steps share, as a symbol.
   [[nodiscard]] BufferRange take(VkDeviceSize bytes);
-  /// What is added from here on reads what was added before.
+  /// Steps that are added from here on read results of the steps before.
   void begin_phase() { ++phase_; }
   /// Plans the step and adds it.
   /// @{
@@ -55,12 +56,12 @@ class LayerProgram {
   [[nodiscard]] Result<void> add(std::string name, const AttentionDesc& desc,
                                  const AttentionTensors& tensors);
   /// @}
-  /// A tensor of the caller's that has a name and a shape of the layer's, before those that its steps have.
+  /// Gives a caller's tensor a name and a shape of the layer's own, in place of those of its steps.
   void name_tensor(const BufferRange& symbol, ProgramTensor tensor);
-  /// 1 / query_heads for each query head, of which kHeadSharesNumber is the symbol.
+  /// Makes the numbers whose symbol is kHeadSharesNumber: 1 / query_heads for each query head.
   void set_head_shares(std::int64_t query_heads);
 
-  /// After the last step: deals out workspaces, finds where steps wait, and joins all.
+  /// After the last step: deals out workspaces, finds the steps that wait, and joins all.
   [[nodiscard]] ProgramDesc finish();
   /// In the order in which they are recorded.
   [[nodiscard]] std::vector<PlacedStep> take_steps() { return std::move(steps_); }
@@ -82,7 +83,7 @@ class LayerProgram {
   ProgramDesc whole_;
 };
 
-/// What a step has as a plan of any kind.
+/// The plan of a step, of any kind.
 [[nodiscard]] const Plan& plan_of(const LayerStep& step);
 
 }  // namespace vkattn::detail

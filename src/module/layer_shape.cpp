@@ -66,7 +66,7 @@ Strides head_strides(const ProjectionGroup& group, std::int64_t length, std::int
 
 Piece PieceList::take(VkDeviceSize bytes) {
   const Piece piece{bytes_, bytes};
-  bytes_ += divide_up(bytes, kPieceAlignment) * kPieceAlignment;
+  bytes_ += round_up(bytes, kPieceAlignment);
   return piece;
 }
 
@@ -74,7 +74,7 @@ VkDeviceSize matrix_bytes(std::int64_t rows, std::int64_t columns, DataType type
   const std::int64_t bytes =
       saturating_multiply(saturating_multiply(rows, columns), std::int64_t{element_bytes(type)});
   constexpr std::int64_t kMost = std::int64_t{1} << 60;  // so that sums of some of them do not wrap
-  return divide_up(static_cast<VkDeviceSize>(std::min(bytes, kMost)), VkDeviceSize{4}) * 4;
+  return round_up(static_cast<VkDeviceSize>(std::min(bytes, kMost)), VkDeviceSize{4});
 }
 
 LayerMemory layer_memory(const MultiHeadAttentionDesc& resolved, const LayerShape& shape) {

@@ -1,4 +1,5 @@
-// The sizes of a layer: its three projections, which of them read one input, and what lies between its steps.
+// The sizes of a layer: its three projections, the groups that read one input, and the tensors between its
+// steps.
 #pragma once
 
 #include <vkattn/multi_head_attention.hpp>
@@ -11,7 +12,7 @@
 
 namespace vkattn::detail {
 
-/// The numbers of what there are three of: projections and inputs.
+/// The numbers of the three projections and inputs.
 enum : std::size_t { kQuery, kKey, kValue, kProjections };
 
 /// W_Q, W_K or W_V.
@@ -22,8 +23,8 @@ struct Projection {
   std::size_t group = 0;
 };
 
-/// Projections that one multiplication makes, side by side in one matrix: where weights are packed those that
-/// read one input, else one.
+/// Projections that one multiplication makes, side by side in one matrix: if weights are packed, all that
+/// read one input; else one.
 struct ProjectionGroup {
   std::size_t first = 0, count = 0;  ///< of the projections
   std::size_t input = 0;
@@ -36,15 +37,15 @@ struct LayerShape {
   std::array<Projection, kProjections> projections;
   std::vector<ProjectionGroup> groups;
   std::int64_t query_rows = 0;
-  std::int64_t heads_width = 0;  ///< elements of a row of what the heads put out: query_heads * value_dim
+  std::int64_t heads_width = 0;  ///< elements of a row of the heads' output: query_heads * value_dim
 };
 
-/// That queries are rotated on their way to a place of their own, as keys are to a cache.
+/// Whether queries are rotated into a tensor of their own, while keys are rotated into a cache.
 [[nodiscard]] inline bool has_turned_queries(const MultiHeadAttentionDesc& desc) {
   return desc.has_cache && desc.rotary.style != RotaryStyle::kNone;
 }
 
-/// Of a descriptor whose sizes are known and not negative.
+/// The sizes of a descriptor whose own sizes are known and not negative.
 [[nodiscard]] LayerShape layer_shape(const MultiHeadAttentionDesc& desc);
 
 /// Strides of one projection's results as a tensor of heads.
@@ -56,7 +57,7 @@ struct Piece {
   VkDeviceSize bytes = 0;
 };
 
-/// Deals out pieces, each from a multiple of what any device asks of descriptors on.
+/// Deals out pieces. Each begins at a multiple of the largest alignment that devices need for descriptors.
 class PieceList {
  public:
   [[nodiscard]] Piece take(VkDeviceSize bytes);
@@ -66,10 +67,10 @@ class PieceList {
   VkDeviceSize bytes_ = 0;
 };
 
-/// Bytes of a matrix, to the end of its last 32-bit word; the largest number where it is beyond.
+/// Bytes of a matrix to the end of its last 32-bit word; at most 2^60.
 [[nodiscard]] VkDeviceSize matrix_bytes(std::int64_t rows, std::int64_t columns, DataType type);
 
-/// What the forward pass leaves for the backward pass, or its own later steps.
+/// The tensors that the forward pass leaves for the backward pass, or for its own later steps.
 struct LayerMemory {
   std::vector<Piece> projected;  ///< of each group
   Piece turned;                  ///< rotated queries, where keys are rotated on their way to a cache
@@ -79,7 +80,7 @@ struct LayerMemory {
 };
 [[nodiscard]] LayerMemory layer_memory(const MultiHeadAttentionDesc& resolved, const LayerShape& shape);
 
-/// What may be promised of a place so many bytes behind one that is aligned to `alignment`; 0 stays 0.
+/// The alignment of a place so many bytes behind one that is aligned to `alignment`; 0 stays 0.
 [[nodiscard]] std::uint32_t alignment_behind(std::uint32_t alignment, std::uint64_t bytes);
 
 }  // namespace vkattn::detail

@@ -1,4 +1,4 @@
-// What both passes of a layer have: weights as matrices, what lies between the steps, rotation.
+// The common part of both passes of a layer: weights as matrices, the tensors between the steps, rotation.
 #include "module/layer_steps.hpp"
 
 #include <array>

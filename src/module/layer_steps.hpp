@@ -1,4 +1,4 @@
-// The steps of a layer's passes, and the problems that they are.
+// The steps of a layer's passes, and their problems.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace vkattn::detail {
 
-/// What lies between the steps, or its gradients: a symbol for each piece of the memory.
+/// The tensors between the steps, or their gradients: a symbol for each piece of the memory.
 struct BetweenSteps {
   std::vector<BufferRange> projected;  ///< of each group
   BufferRange turned, heads, lse;
@@ -17,19 +17,19 @@ struct BetweenSteps {
   [[nodiscard]] BufferRange projection(std::size_t which, const LayerShape& shape, DataType type) const;
 };
 
-/// Of a resolved descriptor with a cache: writing the new rows, and turning queries where they lie.
+/// The append of a resolved descriptor with a cache: it writes the new rows, and turns queries.
 [[nodiscard]] AppendDesc append_desc(const MultiHeadAttentionDesc& desc);
-/// Of one without: the heads of Q, of K, or of both where they lie side by side, are turned where they lie;
-/// `back` is the transpose, which their gradients take.
+/// The rotation of a descriptor without a cache: it turns the heads of Q, of K, or of both if they lie side
+/// by side, in place. `back` is the transpose, for their gradients.
 [[nodiscard]] AppendDesc rotation_desc(const MultiHeadAttentionDesc& desc, std::size_t first, bool back);
-/// Adds all of it, on what `rows` are the projections of; `call` has symbols, as in all that follows.
+/// Adds the steps of the rotation of the projections `rows`. `call` has symbols, here and below.
 [[nodiscard]] Result<void> add_rotation_steps(const MultiHeadAttentionDesc& desc,
                                               const MultiHeadAttentionTensors& call, const BetweenSteps& rows,
                                               bool back, LayerProgram& program);
 /// The gradients of its attention.
 [[nodiscard]] BackwardDesc attention_gradients(const MultiHeadAttentionBackwardDesc& desc);
 
-/// Of valid and resolved descriptors.
+/// Add the steps of valid and resolved descriptors.
 /// @{
 [[nodiscard]] Result<void> add_forward_steps(const MultiHeadAttentionDesc& desc,
                                              const MultiHeadAttentionTensors& call, LayerProgram& program);
@@ -38,7 +38,7 @@ struct BetweenSteps {
                                               LayerProgram& program);
 /// @}
 
-/// A weight as a matrix: which it is, and how it is stored.
+/// A weight as a matrix: the parameter that holds it, and its storage.
 struct StoredWeight {
   BufferRange MultiHeadAttentionParameters::*parameter = nullptr;
   VkDeviceSize byte = 0;  ///< in it
@@ -46,7 +46,7 @@ struct StoredWeight {
   DataType type = DataType::kFloat32;
   std::uint32_t alignment_bytes = 0;
 
-  /// Among those of a call.
+  /// The weight among the parameters of a call.
   [[nodiscard]] BufferRange in(const MultiHeadAttentionParameters& parameters) const {
     return behind(parameters.*parameter, byte);
   }
@@ -56,7 +56,7 @@ struct StoredWeight {
   [[nodiscard]] MatrixDesc as_stored() const { return {type, MatrixStrides{0, inputs, 1}, alignment_bytes}; }
 };
 
-/// W_Q, W_K or W_V; where they are packed, those of a group are read as one by the first.
+/// W_Q, W_K or W_V. Packed weights of a group are read as one, by its first.
 [[nodiscard]] StoredWeight projection_weight(const MultiHeadAttentionDesc& desc, const LayerShape& shape,
                                              std::size_t which);
 /// W_O.
@@ -74,21 +74,22 @@ inline constexpr std::array kInputGradients{&MultiHeadAttentionBackwardTensors::
                                             &MultiHeadAttentionBackwardTensors::grad_key,
                                             &MultiHeadAttentionBackwardTensors::grad_value};
 
-/// In the memory that `base` is.
+/// The tensors between the steps in the memory `base`.
 [[nodiscard]] BetweenSteps between_steps(const LayerMemory& memory, const BufferRange& base);
-/// What attention is given in either pass, with the caller's tensors for its features.
+/// The tensors of attention in either pass, with the caller's tensors for its features.
 [[nodiscard]] AttentionTensors attention_tensors(const MultiHeadAttentionTensors& call,
                                                  const BetweenSteps& between,
                                                  const MultiHeadAttentionDesc& desc, const LayerShape& shape);
 
-/// Names and shapes of what the caller gives to both passes, of which the forward pass alone writes some.
+/// Sets names and shapes of the tensors that the caller gives to both passes. Some are written by the forward
+/// pass alone.
 void name_layer_tensors(const MultiHeadAttentionDesc& desc, const LayerShape& shape,
                         const MultiHeadAttentionTensors& call, VkDeviceSize saved_bytes, bool is_forward,
                         LayerProgram& program);
-/// Those of the forward pass.
+/// Sets those of the forward pass's other tensors.
 void name_output_tensors(const MultiHeadAttentionDesc& desc, const LayerShape& shape,
                          const MultiHeadAttentionTensors& call, LayerProgram& program);
-/// Those of the backward pass.
+/// Sets those of the backward pass's other tensors.
 void name_gradient_tensors(const MultiHeadAttentionBackwardDesc& desc, const LayerShape& shape,
                            const MultiHeadAttentionBackwardTensors& call, LayerProgram& program);
 

@@ -1,4 +1,4 @@
-// Which of a call's ranges a layer's steps work on, said before there is a call.
+// Symbols name the ranges of a call that a layer's steps work on, before there is a call.
 //
 // A symbol is a range whose buffer is the number of what it stands for: one of the caller's tensors, counted
 // by for_each_range(), or memory of the layer's own. Steps are given symbols in the structures of tensors
@@ -68,13 +68,13 @@ void for_each_range(Tensors& tensors, const Use& use) {
 
 /// The symbol of a number.
 [[nodiscard]] BufferRange symbol(std::uint64_t number);
-/// The number that a symbol, or a part of one, is of.
+/// The number of a symbol, or of a part of one.
 [[nodiscard]] std::uint64_t number_of(const BufferRange& symbol);
 
 inline constexpr std::uint64_t kWorkspaceNumber = 1000;
 inline constexpr std::uint64_t kHeadSharesNumber = 1001;  ///< float32, 1 / query_heads for each query head
 
-/// A call of symbols.
+/// The tensors of a call, all of them symbols.
 template <class Tensors>
 [[nodiscard]] Tensors symbols() {
   Tensors tensors;
@@ -83,11 +83,11 @@ template <class Tensors>
   return tensors;
 }
 
-/// What lies so many bytes behind.
+/// The place so many bytes behind a symbol.
 [[nodiscard]] BufferRange behind(const BufferRange& symbol, VkDeviceSize bytes);
-/// A piece of what it stands for, which ends where that does.
+/// A piece of the memory that a symbol stands for.
 [[nodiscard]] BufferRange part_of(const BufferRange& symbol, const Piece& piece);
-/// That it is a piece.
+/// Whether a symbol is a piece, which has an end.
 [[nodiscard]] bool has_end(const BufferRange& symbol);
 
 }  // namespace vkattn::detail

@@ -1,4 +1,4 @@
-// Names and shapes of the tensors that a layer has beside those of its steps.
+// Names and shapes of a layer's own tensors.
 #include <array>
 #include <string_view>
 
@@ -84,7 +84,7 @@ void name_gradient_tensors(const MultiHeadAttentionBackwardDesc& desc, const Lay
   program.name_tensor(call.grad_output, named("grad_output tensor", input_shape(forward, shape.groups[0]),
                                               forward.type, forward.alignment_bytes, false));
   for (const ProjectionGroup& group : shape.groups) {
-    // Of groups that read one input, those after the first add to its gradient.
+    // If several groups read one input, those after the first add to its gradient.
     if (!wanted[group.input] || group.first != group.input) continue;
     program.name_tensor(call.*kInputGradients[group.input],
                         named(message("grad_", kInputNames[group.input], " tensor"),

@@ -23,7 +23,7 @@ namespace {
   }), "a member of the descriptor has no row in common/fields.def");
 #include "common/fields.def"
 
-/// Numbers one after the other, each with an end of its own.
+/// Writes numbers one after the other, each with an end mark.
 class KeyText {
  public:
   explicit KeyText(const char* kind) : text_(kind) {}
@@ -65,7 +65,7 @@ class KeyText {
   std::string text_;
 };
 
-/// What a key begins with.
+/// The first word of a key.
 template <class Desc>
 constexpr const char* kKind = nullptr;
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \

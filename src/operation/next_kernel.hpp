@@ -1,4 +1,4 @@
-// What a plan does where its kernel does not work out.
+// How a plan takes another kernel if one fails.
 #pragma once
 
 #include <vkattn/plan.hpp>
@@ -15,20 +15,20 @@
 
 namespace vkattn::detail {
 
-/// That the driver does not compile a kernel.
+/// Whether the error says that the driver does not compile a kernel.
 [[nodiscard]] inline bool is_not_compiled(const Error& error) {
   return error.code == ErrorCode::kUnsupported && error.vk_result != VK_SUCCESS;
 }
 
-/// What a driver or the compiler of score functions refused is for the log; what a device's limits do not
-/// allow is for descriptions alone.
+/// Logs a refusal of the driver or of the compiler of score functions. Refusals by a device's limits are told
+/// by describe() alone.
 inline void log_refused_kernel(const Log& log, std::string_view kernel, const Error& error) {
   if (error.code == ErrorCode::kUnsupported || error.vk_result != VK_SUCCESS)
     write_log(log, LogLevel::kWarning, kernel, ": ", error.message);
 }
 
-/// A plan of the first kernel that works out: `make(options, kernel)` makes one by the options and says which
-/// kernel it took. Errors for which `is_of_kernel(error)` is not true are those of every kernel. One that was
+/// Makes a plan of the first kernel that does not fail. `make(options, kernel)` makes one by the options and
+/// says which kernel it took. If `is_of_kernel(error)` is false, every kernel would fail. A kernel that was
 /// asked for by name has none after it.
 template <class Make, class IsOfKernel>
 [[nodiscard]] auto with_next_kernels(const Log& log, const PlanOptions& options, Make&& make,
@@ -45,27 +45,25 @@ template <class Make, class IsOfKernel>
   }
 }
 
-/// Options with what a tuning file has for a problem.
+/// Options changed by what a tuning file has for a problem.
 struct TunedOptions {
   PlanOptions options;
   std::string what;  ///< for describe()
 };
 
-/// A kernel with block sizes that were measured, in words; an error where they are not among those that are
-/// known: of a file made by hand nothing is used that no test has seen.
+/// A kernel with measured block sizes, in words. Block sizes outside the tile table are an error: a file may
+/// be made by hand, and no test has seen them.
 template <class Tile>
 [[nodiscard]] Result<std::string> known_tile(std::string_view kernel, const Tile& tile,
                                              const std::vector<Tile>& known) {
   if (std::find(known.begin(), known.end(), tile) != known.end()) {
     return message(kernel, " (", to_string(tile), ")");
   }
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("the block sizes ", to_string(tile), " are not in the tile table")};
+  return unsupported("the block sizes ", to_string(tile), " are not in the tile table");
 }
 
-/// Looks for what was measured: `find(tuning)` is what `tuning` has for the problem, or null, and
-/// `apply(tuned, options)` puts it into options, or says why it cannot be used. `note` becomes a line for
-/// describe().
+/// Looks for a measured problem. `find(tuning)` gives the one that is nearest, or null. `apply(tuned,
+/// options)` puts it into the options, or says why it cannot be used. `note` becomes a line of describe().
 template <class Find, class Apply>
 [[nodiscard]] std::optional<TunedOptions> tuned_options(const PlanOptions& options, std::string& note,
                                                         Find&& find, Apply&& apply) {
@@ -87,7 +85,7 @@ template <class Find, class Apply>
   return found;
 }
 
-/// A plan by what was measured, where that works out, else of the first kernel that does.
+/// Makes a plan by the measured options; if that fails, of the first kernel that does not.
 template <class Make, class IsOfKernel>
 [[nodiscard]] auto with_tuned_kernel(const Log& log, const PlanOptions& options,
                                      const std::optional<TunedOptions>& tuned, std::string& note, Make&& make,
@@ -99,7 +97,7 @@ template <class Make, class IsOfKernel>
       note = message("tuning: ", tuned->what);
       return made;
     }
-    // Whatever it is: a file changes nothing about whether there is a plan.
+    // Any error: a tuning file never decides whether there is a plan.
     log_refused_kernel(log, tuned->options.kernel, made.error());
     note = message("tuning: cannot use ", tuned->what, ": ", made.error().message);
   }

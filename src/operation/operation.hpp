@@ -1,6 +1,6 @@
-// An operation of a problem: what can be planned. It knows its descriptor, its tensors, its kernels and the
-// words for them; what all plans have in common (options, tuning, the next kernel where one fails, bindings,
-// recording, reports) is in plan.cpp and knows no operation.
+// An operation can be planned. It knows its descriptor, its tensors, its kernels and the words for them. The
+// common part of all plans (options, tuning, the next kernel, bindings, recording, reports) is in plan.cpp
+// and knows no operation.
 #pragma once
 
 #include <vkattn/capabilities.hpp>
@@ -23,8 +23,8 @@
 
 namespace vkattn::detail {
 
-/// What was chosen among an operation's kernels, as views of what the operation keeps; without a name where
-/// there is nothing to choose.
+/// The chosen kernel of an operation. The views refer to the operation. Without a name: the operation has one
+/// kernel alone.
 struct ChosenKernel {
   std::string_view name;
   std::string_view summary;       ///< block sizes in words: part of the configuration
@@ -33,7 +33,7 @@ struct ChosenKernel {
   bool uses_matrix_units = false;
 };
 
-/// Of an execution: those of a layer's gradients are the most.
+/// The most tensors of an execution: a layer's gradients.
 inline constexpr std::size_t kMostTensors = 64;
 
 /// The tensors of one execution in the order of the program's tensors. ProgramCall refers to it.
@@ -44,7 +44,7 @@ struct OperationCall {
   PassRange skipped{};                   ///< as ProgramCall::skipped
 
   void add(const BufferRange& range) noexcept { ranges[count++] = range; }
-  /// Those of the rows of their table.
+  /// Adds the tensors of all rows of their table.
   template <class Tensors>
   void add_table(const Tensors& tensors) noexcept {
     static_assert(TensorTable<Tensors>::kCount <= kMostTensors);
@@ -62,30 +62,29 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
-  /// "gradients of attention": for refusals of options.
+  /// For refusals of options: "gradients of attention".
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// The options that it uses beside those that every plan takes.
+  /// The options that it uses besides those of every plan.
   [[nodiscard]] virtual OptionSet used_options() const { return {}; }
-  /// Options and limits that hold for every kernel: kernels are not looked at where one is broken.
+  /// Checks options and limits that hold for every kernel, before any kernel is looked at.
   [[nodiscard]] virtual Result<void> check(const PlanOptions& /*options*/,
                                            const Capabilities& /*capabilities*/) const {
     return {};
   }
-  /// What was measured for a problem like this one, where it can be used; `note` tells what became of it.
+  /// The options by a measured problem like this one, if they can be used. `note` tells what became of them.
   [[nodiscard]] virtual std::optional<TunedOptions> tuned(const PlanOptions& /*options*/,
                                                           const Capabilities& /*capabilities*/,
                                                           std::string& /*note*/) const {
     return std::nullopt;
   }
-  /// Chooses a kernel, which is kept, and says which it took before anything else can fail; describes its
-  /// program.
+  /// Chooses a kernel, keeps it and describes its program. `kernel` is set before anything else can fail.
   [[nodiscard]] virtual Result<ProgramDesc> build(const PlanOptions& options,
                                                   const Capabilities& capabilities,
                                                   std::string_view& kernel) = 0;
-  /// That another kernel may do where build() or the driver failed so.
+  /// Whether another kernel may succeed after this error of build() or of the driver.
   [[nodiscard]] virtual bool is_of_kernel(const Error& error) const { return is_not_compiled(error); }
 
-  /// Of the last build().
+  /// The kernel that the last build() chose.
   [[nodiscard]] virtual ChosenKernel chosen() const { return {}; }
   /// Kernel, types and dims, for configuration().
   [[nodiscard]] virtual std::string configuration() const { return {}; }
@@ -93,7 +92,7 @@ class Operation {
   [[nodiscard]] virtual std::span<const ProgramPass> kernel_passes(std::span<const ProgramPass> all) const {
     return all;
   }
-  /// How its dispatches become shorter; empty where they have no estimates.
+  /// Advice that makes dispatches shorter. Empty: dispatches have no estimates.
   [[nodiscard]] virtual std::string_view way_to_shorten() const { return {}; }
   /// Kernel and shader on a device of these capabilities, for missed_form().
   [[nodiscard]] virtual std::string form_on(const PlanOptions& /*options*/,
@@ -108,14 +107,14 @@ class Operation {
   /// @}
 };
 
-/// An operation for those who know its types.
+/// An operation with its types.
 template <class Desc, class Tensors>
 class TypedOperation : public Operation {
  public:
   explicit TypedOperation(Desc resolved) : desc_(std::move(resolved)) {}
 
   [[nodiscard]] const Desc& desc() const { return desc_; }
-  /// The tensors in the order of the program's; an error where they cannot be those of one execution.
+  /// Adds the tensors in the order of the program's tensors. An error: they cannot be those of one execution.
   [[nodiscard]] virtual Result<void> add_tensors(const Tensors& tensors, OperationCall& call) const = 0;
   /// The place of a member among the program's tensors.
   [[nodiscard]] virtual std::size_t tensor_index(BufferRange Tensors::*tensor) const = 0;
@@ -124,7 +123,7 @@ class TypedOperation : public Operation {
   Desc desc_;
 };
 
-/// What every operation's class derives from: `Own` is that class.
+/// The base class of every operation; `Own` is the operation's class.
 template <class Own, class OwnDesc, class OwnTensors>
 class OperationOf : public TypedOperation<OwnDesc, OwnTensors> {
  public:
@@ -132,7 +131,7 @@ class OperationOf : public TypedOperation<OwnDesc, OwnTensors> {
   using Tensors = OwnTensors;
   using TypedOperation<Desc, Tensors>::TypedOperation;
 
-  /// By every rule that needs no device.
+  /// Checks every rule that needs no device.
   [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Device& /*device*/, const Desc& given,
                                                          const PlanOptions& /*options*/) {
     if (Result<void> s = validate(given); !s) return s.error();

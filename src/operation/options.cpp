@@ -7,7 +7,7 @@ namespace vkattn::detail {
 
 namespace {
 
-// That a value is another than the default of its type.
+// Whether a value differs from the default of its type.
 template <class T>
 bool is_set(const T& value) {
   if constexpr (requires { value.has_value(); }) {

@@ -8,8 +8,8 @@
 
 namespace vkattn::detail {
 
-/// Options of which not every operation has a use: name here, member of PlanOptions, and how refusals say to
-/// leave it.
+/// Options that some operations do not use: name here, member of PlanOptions, and the value to leave it at,
+/// as refusals say it.
 #define VKATTN_OPTIONS_OF_SOME(ROW)                \
   ROW(kKernel, kernel, "empty")                    \
   ROW(kTile, tile, "out")                          \
@@ -28,7 +28,7 @@ enum class Option : std::uint32_t {
 #undef VKATTN_NAME
 };
 
-/// Some of them.
+/// A set of these options.
 class OptionSet {
  public:
   constexpr OptionSet() = default;
@@ -41,7 +41,7 @@ class OptionSet {
   std::uint32_t bits_ = 0;
 };
 
-/// That no option is set which `operation` has no use for.
+/// Refuses an option that is set, but that `operation` does not use.
 [[nodiscard]] Result<void> check_used(const PlanOptions& options, OptionSet used, std::string_view operation);
 
 }  // namespace vkattn::detail

@@ -1,11 +1,14 @@
-// What plans of every operation have in common: how they are made, asked and recorded.
+// The common part of all plans: making, questions, recording, and the log of each plan that is made.
 #include <vkattn/plan.hpp>
 
+#include <cmath>
 #include <utility>
 
 #include "common/message.hpp"
 #include "kernels/select.hpp"
 #include "operation/plan_state.hpp"
+#include "program/dispatch_limits.hpp"
+#include "vulkan/debug.hpp"
 #include "vulkan/missed_form.hpp"
 
 namespace vkattn {
@@ -14,7 +17,35 @@ namespace detail {
 
 namespace {
 
-/// With the first kernel that is not refused.
+/// Warns of the first dispatch that is estimated above the limit: one unit of work is never cut.
+void warn_of_long_dispatches(const PlanState& plan) {
+  const Log& log = plan.device->log;
+  const std::string_view advice = plan.operation->way_to_shorten();
+  if (advice.empty() || !is_logged(log, LogLevel::kWarning)) return;
+  const std::uint64_t most = dispatch_limit_ns(plan.device->capabilities, plan.options.max_dispatch_ns);
+  if (most == 0) return;
+  const ProgramDesc& program = plan.program->desc();
+  for (const ProgramStep& step : program.steps) {
+    if (step.estimated_ns <= static_cast<double>(most)) continue;
+    write_log(log, LogLevel::kWarning, "a dispatch of ", program.passes[step.pass].name,
+              " is estimated to take ", std::llround(step.estimated_ns), " ns; max_dispatch_ns is ", most,
+              ": ", advice);
+    return;
+  }
+}
+
+void log_plan(const PlanState& plan) {
+  const Log& log = plan.device->log;
+  warn_of_long_dispatches(plan);
+  log_description(log, plan);
+  // The description has the line of a missed form. If nobody listens to descriptions, the line is a warning.
+  const bool is_told = is_logged(log, LogLevel::kDetail) || !is_logged(log, LogLevel::kWarning);
+  if (is_told) return;
+  const std::string hint = plan.missed_form();
+  if (!hint.empty()) write_log(log, LogLevel::kWarning, hint);
+}
+
+/// Makes a program of the first kernel that is not refused.
 Result<std::shared_ptr<const Program>> make_program(const Shared<const DeviceState>& device,
                                                     Operation& operation, const PlanOptions& options,
                                                     std::string_view& kernel) {
@@ -32,7 +63,7 @@ Result<Shared<const PlanState>> make_plan(const Device& device, std::unique_ptr<
   const Capabilities& capabilities = device.capabilities();
   const OptionSet used = operation->used_options();
   if (Result<void> s = check_used(options, used, operation->name()); !s) return s.error();
-  // Here already, so that no kernel is refused for it.
+  // Checked before kernels, so that no kernel is refused for it.
   if (Result<void> s = check_statistics(options.capture_statistics, capabilities); !s) return s.error();
   if (Result<void> s = operation->check(options, capabilities); !s) return s.error();
   std::string note;

@@ -1,5 +1,5 @@
-// What plans of one operation have, for the one file that makes them: it says what OperationFor its
-// descriptor is, and instantiates PlanOf of its plan.
+// The functions of PlanOf. The file of an operation includes this one, says what OperationFor its descriptor
+// is, and instantiates PlanOf of its plan.
 #pragma once
 
 #include <vkattn/plan.hpp>
@@ -13,11 +13,11 @@ namespace vkattn {
 
 namespace detail {
 
-/// `Type` is the operation that computes what a descriptor says.
+/// `Type` is the operation of a descriptor.
 template <class Desc>
 struct OperationFor;
 
-/// Its operation as what it is, for what only one operation has.
+/// The operation of a plan with its own class.
 template <class Desc>
 [[nodiscard]] const auto& operation_of(const PlanState& plan) {
   return static_cast<const typename OperationFor<Desc>::Type&>(*plan.operation);
@@ -42,7 +42,7 @@ template <class Plan, class Use>
   return use(call.call(workspace));
 }
 
-/// Bytes of the tensor with that number, as PlanOf::range_bytes().
+/// Bytes of the tensor with this number, as PlanOf::range_bytes() gives them.
 [[nodiscard]] inline VkDeviceSize range_bytes(const PlanState& plan, std::size_t tensor,
                                               VkDeviceSize offset) {
   const auto& tensors = plan.program->desc().tensors;

@@ -1,4 +1,4 @@
-// What a plan holds, whatever it computes.
+// The members of every plan.
 #pragma once
 
 #include <vkattn/plan.hpp>
@@ -18,23 +18,20 @@ struct PlanState {
   std::string note{};  ///< what became of the tuning file; may be empty
 
   [[nodiscard]] std::string describe() const;
-  /// The line of missed_form(), of a plan whose kernel the caller has not named.
+  /// The line of missed_form(). Empty if the caller has named the kernel.
   [[nodiscard]] std::string missed_form() const;
 };
 
-/// The operation of a plan of that class.
+/// The operation of a plan of this class.
 template <class Plan>
 [[nodiscard]] const TypedOperation<typename Plan::Desc, typename Plan::Tensors>& typed_operation(
     const PlanState& plan) {
   return static_cast<const TypedOperation<typename Plan::Desc, typename Plan::Tensors>&>(*plan.operation);
 }
 
-/// select -> plan: of an operation, whose descriptor is valid.
+/// Makes a plan of an operation whose descriptor is valid.
 [[nodiscard]] Result<Shared<const PlanState>> make_plan(const Device& device,
                                                         std::unique_ptr<Operation> operation,
                                                         const PlanOptions& options);
-
-/// Every plan that is made tells the log of itself.
-void log_plan(const PlanState& plan);
 
 }  // namespace vkattn::detail

@@ -1,5 +1,5 @@
-// What a program has of the rows of a table (attention/tensor_row.hpp): its tensors, the words that their
-// offsets go to, and bindings of whole tensors.
+// From the rows of a table (attention/tensor_row.hpp) to a program: its tensors, the words that their offsets
+// are added to, and bindings of whole tensors.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace vkattn::detail {
 
-/// A row's tensor of a valid descriptor; without bytes where the descriptor has no use for it.
+/// A row's tensor of a valid descriptor. It has no bytes if the descriptor does not use it.
 template <class Desc, class Tensors>
 [[nodiscard]] ProgramTensor program_tensor(const TensorRowOf<Desc, Tensors>& row, const Desc& desc) {
   ProgramTensor tensor;
@@ -29,7 +29,7 @@ template <class Desc, class Tensors>
   return tensor;
 }
 
-/// The tensor, which is bound whole and must fit a descriptor for that. `advice` as of check_tensor_bytes().
+/// A tensor that is bound whole, so it must fit one descriptor. `advice` is that of check_tensor_bytes().
 template <class Desc, class Tensors>
 [[nodiscard]] Result<ProgramTensor> whole_tensor(const TensorRowOf<Desc, Tensors>& row, const Desc& desc,
                                                  const Capabilities& capabilities,
@@ -39,7 +39,7 @@ template <class Desc, class Tensors>
   return tensor;
 }
 
-/// The word that the offset of the row's binding is added to. Rows that share a binding share the word.
+/// Adds the word that the offset of the row's binding is added to. Rows that share a binding share the word.
 template <class Row>
 void add_offset_word(const Row& row, ProgramDesc& program) {
   auto& words =
@@ -48,7 +48,7 @@ void add_offset_word(const Row& row, ProgramDesc& program) {
   if (std::ranges::none_of(words, is_there)) words.push_back({row.binding, row.offset.byte});
 }
 
-/// Tensors and words of all rows. Each tensor is bound whole.
+/// Adds tensors and words of all rows. Each tensor is bound whole.
 template <class Tensors, class Desc>
 [[nodiscard]] Result<void> add_table_tensors(const Desc& desc, const Capabilities& capabilities,
                                              std::string_view advice, ProgramDesc& program) {
@@ -61,8 +61,8 @@ template <class Tensors, class Desc>
   return {};
 }
 
-/// Binds all of a row's tensor, which is number `index` of the program's; what stands in stays where it has
-/// no bytes.
+/// Binds all of a row's tensor, number `index` of the program's tensors. A tensor without bytes leaves the
+/// stand-in.
 template <class Desc, class Tensors>
 void bind_whole(const TensorRowOf<Desc, Tensors>& row, const Desc& desc, std::size_t index,
                 ProgramBinding& binding) {

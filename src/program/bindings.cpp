@@ -1,7 +1,10 @@
 // From a call's tensors to descriptor sets, push constants and parameters.
+#include <vkattn/bindings.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
@@ -20,7 +23,7 @@ void add_to_word(std::byte* word, std::uint32_t value) noexcept {
 }
 
 std::uint64_t whole_words(std::uint64_t bytes) noexcept {
-  return divide_up(bytes, std::uint64_t{4}) * 4;
+  return round_up(bytes, std::uint64_t{4});
 }
 
 }  // namespace
@@ -35,10 +38,8 @@ BindingsState::~BindingsState() {
 }
 
 Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
-  const auto fail = [&](auto&&... parts) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message("the ", tensor.name, " ", parts...)};
-  };
-  // Nothing is put together before it is known to be an error: recording with tensors checks them too.
+  const auto fail = [&](auto&&... parts) { return invalid("the ", tensor.name, " ", parts...); };
+  // Text is made only after an error is found, as recording with tensors comes here too.
   const auto fail_bytes = [&](auto&&... parts) {
     const bool has_shape = !tensor.shape.empty();
     return fail(has_shape ? "of " : "", tensor.shape, has_shape ? " needs " : "needs ", tensor.bytes,
@@ -142,8 +143,7 @@ StepRange Program::slice_of(const StepRange& all, const RecordOptions& options) 
 }
 
 std::uint64_t Program::parameter_bytes(const ProgramSet& set) const noexcept {
-  const std::uint64_t alignment = binding_alignment(device_->capabilities);
-  return divide_up(std::uint64_t{set.parameters.size()}, alignment) * alignment;
+  return round_up(std::uint64_t{set.parameters.size()}, binding_alignment(device_->capabilities));
 }
 
 std::uint64_t Program::parameter_bytes() const noexcept {
@@ -220,14 +220,13 @@ Result<void> Program::take_sets(BindingsState& bindings, VkDescriptorPool pool) 
 
 Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, VkDescriptorPool pool) const {
   if (options_.push_descriptors) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "this plan was made with push_descriptors: record it with tensors in place of bindings"};
+    return invalid("this plan was made with push_descriptors: record it with tensors in place of bindings");
   }
   if (Result<void> s = check(call); !s) return s.error();
   auto bindings = std::make_unique<BindingsState>();
   bindings->program = shared_from_this();
   if (desc_.steps.empty()) return bindings;
-  // Before the sets, as those of a caller's pool cannot be given back.
+  // Parameters come before the sets, as sets of a caller's pool cannot be given back.
   if (const std::uint64_t bytes = parameter_bytes(); bytes != 0) {
     auto piece = device_->parameters->take(bytes);
     if (!piece) return piece.error();
@@ -240,7 +239,7 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, Vk
 
 Result<void> Program::rewrite(BindingsState& bindings, const ProgramCall& call) const {
   if (bindings.program.get() != this) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
+    return invalid("these bindings were made by another plan");
   }
   if (Result<void> s = check(call); !s) return s;
   if (!desc_.steps.empty()) write(bindings, call);
@@ -248,3 +247,12 @@ Result<void> Program::rewrite(BindingsState& bindings, const ProgramCall& call) 
 }
 
 }  // namespace vkattn::detail
+
+namespace vkattn {
+
+Bindings::Bindings(Shared<detail::BindingsState> state) : state_(std::move(state)) {}
+Bindings::Bindings(Bindings&&) noexcept = default;
+Bindings& Bindings::operator=(Bindings&&) noexcept = default;
+Bindings::~Bindings() = default;
+
+}  // namespace vkattn

@@ -1,4 +1,4 @@
-// A set of a program resolved against actual buffers.
+// A set of a program with its actual buffers.
 #pragma once
 
 #include <array>

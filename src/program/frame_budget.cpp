@@ -6,7 +6,7 @@
 namespace vkattn {
 
 FrameBudget::FrameBudget(std::span<const DispatchInfo> dispatches) {
-  // Where nothing is known of a dispatch (appends have no estimates), all count alike.
+  // Dispatches without estimates, as those of appends, all count alike.
   for (const DispatchInfo& dispatch : dispatches) {
     estimates_.push_back(std::max(dispatch.estimated_ns, 1.0));
   }
@@ -43,9 +43,9 @@ void FrameBudget::measured(const RecordOptions& slice, double ns) {
   const double guessed = sum(slice);
   if (guessed <= 0 || !(ns > 0)) return;
   const double now = ns / guessed;
-  // A device that slows down is believed at once, one that speeds up by and by: frames that are missed show.
-  // The first slice may have waited for the driver's compiler, which takes a thousand times as long.
-  // Of times that scatter a slice is expected to take nearly the longest of the last fifty.
+  // A slower measurement counts at once, a faster one little by little, as missed frames show. The first
+  // slice may have waited for the driver's compiler, a thousand times as long. If times scatter, a slice is
+  // expected to take nearly the longest of the last fifty.
   constexpr double kForgetting = 0.02;
   const bool is_first = correction_ <= 0;
   const bool is_believed = now >= correction_ || has_one_measurement_;

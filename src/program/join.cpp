@@ -11,7 +11,7 @@ namespace {
 
 constexpr VkAccessFlags kShaderAccess = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 
-/// What a tensor of the part asks of the one that it is, or is a part of.
+/// Adds the demands of a part's tensor to the whole program's tensor that it lies in.
 void require(const ProgramTensor& own, const JoinedTensor& at, std::span<const JoinedTensor> tensors,
              ProgramTensor& whole) {
   if (whole.name.empty()) {
@@ -31,7 +31,7 @@ void require(const ProgramTensor& own, const JoinedTensor& at, std::span<const J
   if (other.in == JoinedTensor::In::kTensor && other.index != at.index) whole.in_place_of = other.index;
 }
 
-/// The number of a layout whose descriptor sets and push constants are alike, added where there is none.
+/// The number of a layout that is equal to the part's; adds one if there is none.
 std::uint32_t layout_for(const ProgramDesc& part, ProgramDesc& whole) {
   const Slots own(part);
   for (std::uint32_t i = 0; i < whole.layouts.size(); ++i) {
@@ -52,7 +52,7 @@ void place(const JoinedPart& part, ProgramSet& set) {
     }
     if (binding.from != From::kTensor && binding.from != From::kTensorOrWorkspace) continue;
     const JoinedTensor& at = part.tensors[binding.index];
-    // What lies behind its own bytes may be in use by others at the same time.
+    // Other steps may use the bytes behind its own at the same time.
     if (binding.to_end && at.bytes != 0) {
       binding.bytes = std::max(binding.bytes, at.bytes - std::min(at.bytes, binding.first_byte));
       binding.to_end = false;
@@ -88,7 +88,7 @@ std::uint32_t join(const JoinedPart& part, ProgramDesc& whole) {
     ProgramPass pass = part.program.passes[i];
     pass.layout = layout;
     if (i <= recorded) pass.barrier.reset();  // of no use before the first, as the part is by itself
-    // A call may leave the first passes out, so that each may be the one that waits.
+    // A call may leave the first passes out, so each of these may be the one that waits.
     if (part.waits && (pass.barrier || i == recorded)) {
       pass.barrier =
           PassBarrier{VK_ACCESS_SHADER_WRITE_BIT | (pass.barrier ? pass.barrier->from : 0), kShaderAccess};

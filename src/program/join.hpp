@@ -1,4 +1,4 @@
-// A program made of others, which are recorded one after the other by the one executor.
+// A program joined from others, which the one executor records one after the other.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace vkattn::detail {
 
-/// Where a tensor of a program lies in the one that it becomes a part of.
+/// The place of a part's tensor in the whole program.
 struct JoinedTensor {
   enum class In : std::uint8_t {
-    kNowhere,    ///< the part has no use for it
+    kNowhere,    ///< the part does not use it
     kTensor,     ///< byte `byte` of the tensor `index`
     kWorkspace,  ///< byte `byte` of the workspace
     kNumbers,    ///< JoinedPart::numbers
@@ -21,7 +21,7 @@ struct JoinedTensor {
   In in = In::kNowhere;
   std::uint32_t index = 0;
   std::uint64_t byte = 0;
-  std::uint64_t bytes = 0;  ///< from there on that are the part's; 0: all that is there
+  std::uint64_t bytes = 0;  ///< the part's own bytes from there on; 0: all
 };
 
 /// A program that becomes a part of another.
@@ -30,15 +30,14 @@ struct JoinedPart {
   std::span<const JoinedTensor> tensors;  ///< of each tensor of the program
   std::uint64_t workspace_byte = 0;       ///< where its workspace begins in that of the whole
   bool waits = false;                     ///< for all parts before it
-  /// Numbers that no call changes, which are a tensor of the part's; and their place in the workspace, for
-  /// programs with push descriptors.
+  /// Constant numbers that are a tensor of the part, and their place in the workspace of programs with push
+  /// descriptors.
   std::span<const std::byte> numbers{};
   std::uint64_t numbers_byte = 0;
 };
 
-/// Adds the passes, sets and steps of a part. The tensors of `whole` are there already; they get what the
-/// part asks of them: bytes, alignment, that they are written. Its numbers of passes begin at the returned
-/// one.
+/// Adds the passes, sets and steps of a part, and returns the number of its first pass. The tensors of
+/// `whole` are there already; they take over bytes and alignment, and whether they are written.
 [[nodiscard]] std::uint32_t join(const JoinedPart& part, ProgramDesc& whole);
 
 }  // namespace vkattn::detail

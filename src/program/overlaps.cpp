@@ -1,4 +1,4 @@
-// That nothing that is written lies on another tensor: see check_overlaps() of program.hpp.
+// No written tensor may overlap another one: see check_overlaps() of program.hpp.
 #include <algorithm>
 
 #include "common/message.hpp"
@@ -8,7 +8,7 @@ namespace vkattn::detail {
 
 namespace {
 
-/// A tensor where a call has it.
+/// A tensor at its place in a call.
 struct Placed {
   const ProgramTensor& tensor;
   const BufferRange& range;
@@ -49,7 +49,7 @@ Result<void> check_overlaps(std::span<const ProgramTensor> tensors, std::span<co
     }
     if (!tensor.tensor.written) continue;
     for (std::size_t j = 0; j < tensors.size(); ++j) {
-      // Of two that are written the pair is looked at once.
+      // A pair of two written tensors is checked once.
       if (j == i || (tensors[j].written && j < i)) continue;
       const bool may_be_in_place = is_in_place(i, j) || is_in_place(j, i);
       if (Result<void> s = check_pair(tensor, {tensors[j], ranges[j]}, may_be_in_place); !s) return s;

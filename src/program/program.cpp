@@ -22,7 +22,7 @@ bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
          a.required_subgroup_size == b.required_subgroup_size && a.unrolls_on_cpus == b.unrolls_on_cpus;
 }
 
-// The first of those that have a name and a pipeline in common, such as those of each chunk of the keys.
+// Of passes with equal names and pipelines, such as those of each chunk of the keys, the first one.
 std::vector<std::size_t> distinct_passes(const ProgramDesc& program) {
   std::vector<std::size_t> distinct;
   for (std::size_t i = 0; i < program.passes.size(); ++i) {
@@ -94,8 +94,7 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
   }
   if (!push_descriptors) return {};
   if (!capabilities.push_descriptors) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 "push_descriptors needs VK_KHR_push_descriptor enabled on the device"};
+    return unsupported("push_descriptors needs VK_KHR_push_descriptor enabled on the device");
   }
   if (capabilities.max_push_descriptors < storage_buffers) {
     return limit_exceeded("needs ", storage_buffers, " push descriptors; maxPushDescriptors is ",
@@ -106,8 +105,7 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
 
 Result<void> check_statistics(bool capture_statistics, const Capabilities& capabilities) {
   if (!capture_statistics || capabilities.pipeline_statistics) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               "capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device"};
+  return unsupported("capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device");
 }
 
 std::uint64_t binding_alignment(const Capabilities& capabilities) {
@@ -202,7 +200,7 @@ Result<std::shared_ptr<const Pipeline>> Program::make_pipeline(const ProgramPass
 }
 
 Result<void> Program::make_pipelines(PipelineNames& names) const {
-  // What an earlier call compiled before it failed is found again while it is held.
+  // Pipelines that an earlier call compiled before it failed are found again while this vector holds them.
   const auto earlier = std::exchange(pipelines_, {});
   pipeline_of_pass_.clear();
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
@@ -241,8 +239,8 @@ Result<void> Program::compile() const {
   const Result<void>& outcome = compiling->end(std::move(made));
   lock.unlock();
   if (!outcome) return outcome;
-  // The others are woken already: a log may wait for a thread that compiles the same plan. One that fails
-  // changes nothing.
+  // Waiting threads are woken before this, as a log may wait for a thread that compiles the same plan. A log
+  // that fails changes nothing.
   if (is_logged(device_->log, LogLevel::kInfo) && !(names.compiled.empty() && names.found.empty())) {
     static_cast<void>(without_exceptions([&]() -> Result<void> {
       write_log(device_->log, LogLevel::kInfo, names.in_words(), " in ", std::llround(took.count()), " ms");
@@ -328,12 +326,10 @@ std::vector<PipelineInfo> Program::pipelines() const {
 Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const {
   std::vector<PipelineStatistics> all;
   if (!options_.capture_statistics) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "statistics need a plan made with capture_statistics"};
+    return invalid("statistics need a plan made with capture_statistics");
   }
   if (!is_compiled()) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "statistics are those of compiled pipelines: call compile() first"};
+    return invalid("statistics are those of compiled pipelines: call compile() first");
   }
   for (const std::size_t i : distinct_passes(desc_)) {
     const ProgramPass& pass = desc_.passes[i];

@@ -30,40 +30,40 @@
 
 namespace vkattn::detail {
 
-/// Of the programs there are: the backward pass has the most.
+/// The most bindings of a program: the backward pass has them.
 inline constexpr std::size_t kMostBindings = 32;
 
-/// A tensor of the caller's.
+/// A tensor that the caller gives.
 struct ProgramTensor {
-  std::string name;   ///< for messages: "query tensor"
-  std::string shape;  ///< for messages: "(2, 8, 64) float16"; may be empty
-  std::uint64_t bytes =
-      0;  ///< from its first element to the end of its last; 0: the program has no use for it
+  std::string name;         ///< for messages: "query tensor"
+  std::string shape;        ///< for messages: "(2, 8, 64) float16"; may be empty
+  std::uint64_t bytes = 0;  ///< from its first element to the end of its last; 0: the program does not use it
   std::uint64_t alignment_bytes = 4;
   std::string_view alignment_name = "its alignment";  ///< what asks for it
   bool may_be_null = false;                           ///< the workspace takes its place
-  /// Bound with all that the caller gives, which must fit one descriptor and be whole words of 32 bits.
+  /// Bound with the whole range that the caller gives, which must fit one descriptor and be whole 32-bit
+  /// words.
   bool is_table = false;
   bool written = false;  ///< may not lie on another tensor of the call
   ByteLayout layout{};   ///< where its bytes lie; none: `bytes` side by side
-  /// The tensor that this one, which is written, may lie on where both begin at the same byte.
+  /// The tensor that this written one may lie on if both begin at the same byte.
   std::optional<std::uint32_t> in_place_of{};
 };
 
-/// That nothing that a call writes lies on another of its tensors, by the bytes that they have and not by the
-/// ranges that were given. `ranges` are of `tensors`, which are valid; the workspace is written.
+/// Checks that no written tensor of a call overlaps another one, by the bytes of the tensors and not by the
+/// ranges that were given. `ranges` are the valid places of `tensors`; the workspace counts as written.
 [[nodiscard]] Result<void> check_overlaps(std::span<const ProgramTensor> tensors,
                                           std::span<const BufferRange> ranges, const ProgramTensor& workspace,
                                           const BufferRange& workspace_range);
 
-/// What one binding of a set refers to.
+/// The buffer that a binding of a set refers to.
 struct ProgramBinding {
   enum class From : std::uint8_t {
-    kStandIn,      ///< what binding `index` refers to: nothing is touched, but each descriptor must be valid
-    kTensor,       ///< the caller's tensor `index`
-    kWorkspace,    ///< `workspace_byte` on
-    kInWorkspace,  ///< a tensor that lies in the workspace, from `first_byte` on
-    kTensorOrWorkspace,  ///< the tensor, or the workspace where that is null
+    kStandIn,  ///< the same as binding `index`: shaders touch nothing here, but each descriptor must be valid
+    kTensor,   ///< the caller's tensor `index`
+    kWorkspace,          ///< `workspace_byte` on
+    kInWorkspace,        ///< a tensor that lies in the workspace, from `first_byte` on
+    kTensorOrWorkspace,  ///< the tensor; the workspace if the tensor is null
     kParameters,         ///< ProgramSet::parameters
   };
   From from = From::kStandIn;
@@ -72,23 +72,30 @@ struct ProgramBinding {
   std::uint64_t bytes = 0;
   std::uint64_t workspace_byte = 0;
   std::uint32_t unit_bytes = 4;  ///< offsets are counted in these
-  /// Bound with all that the caller gave behind it, so that a driver which checks bounds hides no stray
-  /// write.
+  /// Bound with the rest of the range that the caller gave, so that a driver that checks bounds hides no
+  /// stray write.
   bool to_end = false;
-  bool exact = false;  ///< the shader takes no offset: the tensor is aligned as descriptors must be
+  bool exact = false;  ///< the shader takes no offset, so the tensor is aligned as descriptors are
 };
 
-/// Buffers that one or several passes work on, with what depends on where they lie.
+/// The buffers of one or several passes, with the numbers that depend on their places.
 struct ProgramSet {
   std::uint32_t layout = 0;  ///< of the passes that it is for
   std::vector<ProgramBinding> bindings;
   std::vector<std::byte> push_constants;
-  std::vector<std::byte> parameters;  ///< as ProgramBinding::From::kParameters has them; none where empty
+  std::vector<std::byte> parameters;  ///< for ProgramBinding::From::kParameters; may be empty
   std::uint64_t parameters_byte = 0;  ///< their place in the workspace, for programs with push descriptors
 };
 
-/// A 32-bit word of push constants or parameters that a binding's offset is added to: descriptors begin at a
-/// multiple of an alignment at or below the first element, and the rest goes there.
+/// Push constants or parameters as a set has them.
+template <class Params>
+[[nodiscard]] std::vector<std::byte> bytes_of(const Params& params) {
+  const auto bytes = std::as_bytes(std::span(&params, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A 32-bit word of push constants or parameters that a binding's offset is added to. A descriptor begins at
+/// a multiple of its alignment, at or before the tensor's first element; the offset is the distance.
 struct OffsetWord {
   std::uint32_t binding = 0;
   std::uint32_t byte = 0;
@@ -96,7 +103,7 @@ struct OffsetWord {
   bool operator==(const OffsetWord&) const = default;
 };
 
-/// A 32-bit word of the parameters that the caller gives with the tensors.
+/// A 32-bit word of the parameters that comes from the call.
 struct CallWord {
   std::uint32_t index = 0;  ///< in ProgramCall::words
   std::uint32_t byte = 0;
@@ -104,7 +111,7 @@ struct CallWord {
   bool operator==(const CallWord&) const = default;
 };
 
-/// How the shaders of some passes are given what they work on: those of one operation.
+/// The interface of the shaders of one operation: bindings, push constants, and the words that calls set.
 struct ProgramLayout {
   std::uint32_t binding_count = 0;  ///< that its shaders name; descriptor sets have those in use (Slots)
   std::uint32_t push_constant_bytes = 0;
@@ -117,7 +124,7 @@ struct ProgramLayout {
   bool operator==(const ProgramLayout&) const = default;
 };
 
-/// What a pass must see of those before it.
+/// The writes of earlier passes that a pass must see.
 struct PassBarrier {
   VkAccessFlags from = 0;
   VkAccessFlags to = 0;
@@ -131,14 +138,14 @@ struct ProgramPass {
   SpecializationValues specialization;
   std::uint32_t workgroup_size = 0;          ///< invocations, for reports
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
-  std::optional<PassBarrier> barrier;        ///< before it, unless it is the first to be recorded
-  bool unrolls_on_cpus = false;              ///< also a shader with matrices, whose loops are kept there
+  std::optional<PassBarrier> barrier;        ///< before it, unless the pass is recorded first
+  bool unrolls_on_cpus = false;  ///< even a shader with matrices, whose loops are kept on CPUs otherwise
   std::uint32_t layout = 0;
-  std::shared_ptr<const Pipeline> pipeline{};  ///< where another program has it already
+  std::shared_ptr<const Pipeline> pipeline{};  ///< if another program has it already
 };
 
-/// Of code, constants, subgroup sizes and the modes that the device offers: equal for passes whose pipelines
-/// do the same, for one driver.
+/// A hash of code, constants, subgroup sizes and the modes that the device offers. With one driver it is
+/// equal for passes whose pipelines do the same.
 [[nodiscard]] std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes& modes);
 
 /// One dispatch: a run of a pass's units on a set.
@@ -150,7 +157,7 @@ struct ProgramStep {
   double estimated_ns = 0;  ///< a rough guess, never a measurement
 };
 
-/// Everything that is recorded, without handles: it can be looked at where there is no device.
+/// Everything that is recorded, without handles, so that tests can look at it without a device.
 struct ProgramDesc {
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramPass> passes;
@@ -159,7 +166,7 @@ struct ProgramDesc {
   std::vector<ProgramLayout> layouts = std::vector<ProgramLayout>(1);
   std::uint64_t workspace_bytes = 0;
 
-  /// That of programs whose passes have one alone.
+  /// The layout of a program whose passes have one alone.
   [[nodiscard]] ProgramLayout& layout() { return layouts.front(); }
 };
 
@@ -175,18 +182,18 @@ struct PassRange {
   std::uint32_t begin = 0, end = 0;
 };
 
-/// What one execution works on.
+/// The tensors and numbers of one execution.
 struct ProgramCall {
   std::span<const BufferRange> tensors;  ///< as ProgramDesc::tensors
   BufferRange workspace;
   std::span<const std::uint32_t> words;  ///< of CallWord
-  PassRange skipped;                     ///< left out: what they write is there
+  PassRange skipped;                     ///< left out, as their results are there already
 };
 
 class Program;
 
-/// Steps that are recorded: from `begin` to before `end`, but for those from `skip_begin` to before
-/// `skip_end`, between which it neither begins nor ends.
+/// Steps that are recorded: from `begin` to before `end`, without the steps from `skip_begin` to before
+/// `skip_end`. Neither `begin` nor `end` lies inside of the skipped ones.
 struct StepRange {
   std::size_t begin = 0, end = 0;
   std::size_t skip_begin = 0, skip_end = 0;
@@ -210,26 +217,26 @@ struct BindingsState {
   ~BindingsState();
 };
 
-/// How the units of a pass are dealt out to dispatches.
+/// Limits by which the units of a pass are dealt out to dispatches.
 struct UnitLimits {
   std::uint64_t units_per_group = 1;
   std::uint64_t most_units = ~std::uint64_t{0};  ///< of a dispatch, a multiple of units_per_group
   double unit_ns = 0;
 };
 
-/// Appends as many dispatches as `units` of a pass take: what the grid can hold, folded over its x and y.
+/// Appends the dispatches that `units` of a pass take. A grid is folded over its x and y.
 void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std::uint64_t units,
                const UnitLimits& limits, const Capabilities& capabilities);
 
-/// Whether the device has what it takes to run the program, or the first limit in its way.
+/// Checks that the device can run the program. The error is the first limit in its way.
 [[nodiscard]] Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                                         const Capabilities& capabilities);
 
-/// That the driver can keep statistics of pipelines, where they are wanted.
+/// Checks that the driver can keep statistics of pipelines if they are wanted.
 [[nodiscard]] Result<void> check_statistics(bool capture_statistics, const Capabilities& capabilities);
 
-/// The offset in bytes of a descriptor is a multiple of this. At least 16, so that what rounding leaves over
-/// keeps 16-byte loads aligned.
+/// Offsets of descriptors are multiples of this. It is at least 16, so that the rest after rounding keeps
+/// 16-byte loads aligned.
 [[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);
 /// The largest buffer that memory can be bound to, and the limit that says so.
 struct BufferLimit {
@@ -237,52 +244,53 @@ struct BufferLimit {
   std::string_view name;
 };
 [[nodiscard]] BufferLimit buffer_limit(const Capabilities& capabilities);
-/// That a tensor which is bound whole fits maxStorageBufferRange. `advice` ends the sentence: ", so ...".
+/// Checks that a tensor that is bound whole fits maxStorageBufferRange. `advice` ends the sentence: ", so
+/// ...".
 [[nodiscard]] Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes,
                                               const Capabilities& capabilities, std::string_view advice = "");
 
 /// A description with its pipelines: immutable once compiled, safe to share across threads.
 class Program : public std::enable_shared_from_this<Program> {
  public:
-  /// Checks the description against the device and, unless that is deferred, compiles it.
+  /// Checks the description against the device, and compiles it unless compilation is deferred.
   [[nodiscard]] static Result<std::shared_ptr<const Program>> create(Shared<const DeviceState> device,
                                                                      ProgramDesc desc,
                                                                      const ProgramOptions& options);
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
-  /// That of a pass, for another program to have it too; null where this one is not compiled.
+  /// The pipeline of a pass, for another program; null if this program is not compiled.
   [[nodiscard]] std::shared_ptr<const Pipeline> pipeline_of(std::size_t pass) const;
 
-  /// Compiles all passes; those that are the same share a pipeline. From any thread; calls while one compiles
-  /// have its outcome, later ones do nothing or, where it has failed, try again.
+  /// Compiles all passes; equal passes share a pipeline. May be called from any thread: calls while one
+  /// compiles have its outcome, later calls do nothing, or try again after a failure.
   [[nodiscard]] Result<void> compile() const;
-  /// What comes before it may be done without: bindings, but no recording.
+  /// A program that is not compiled can be bound, but not recorded.
   [[nodiscard]] bool is_compiled() const noexcept { return compiled_.load(std::memory_order_acquire); }
 
-  /// What record() records. The names live as long as the program.
+  /// The dispatches that record() records. The names live as long as the program.
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
-  /// What the caller must provide, and what record() does to a command buffer.
+  /// The memory that the caller must provide, and the effects of record() on a command buffer.
   [[nodiscard]] PlanRequirements requirements() const;
 
-  /// What the range of a tensor must have from an offset on: devices may access it by whole words of 32 bits,
-  /// so it reaches to the next multiple of 4; 0 where the program has no use for it.
+  /// Bytes that the range of a tensor needs from an offset on, to the next multiple of 4: devices may access
+  /// whole 32-bit words. 0 if the program does not use the tensor.
   [[nodiscard]] static std::uint64_t range_bytes(const ProgramTensor& tensor, std::uint64_t offset) noexcept;
 
   /// In the order of their first dispatches, each once. The names live as long as the program.
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
 
-  /// Checks the call's ranges against the tensors and writes descriptor sets, from `pool` where that is
-  /// given.
+  /// Checks the call's ranges against the tensors and writes descriptor sets. They come from `pool` if it is
+  /// not null.
   [[nodiscard]] Result<std::unique_ptr<BindingsState>> bind(const ProgramCall& call,
                                                             VkDescriptorPool pool = VK_NULL_HANDLE) const;
   /// Points bindings of this program at another call's tensors.
   [[nodiscard]] Result<void> rewrite(BindingsState& bindings, const ProgramCall& call) const;
 
-  /// Records the steps; nothing where the program is not compiled. Neither allocates nor waits nor locks.
+  /// Records the steps, or nothing if the program is not compiled. Neither allocates nor waits nor locks.
   void record(VkCommandBuffer commands, const BindingsState& bindings,
               const RecordOptions& options = {}) const noexcept;
-  /// The same without an object, for programs made with push descriptors.
+  /// Records without an object of bindings, for programs made with push descriptors.
   [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call,
                                     const RecordOptions& options = {}) const;
   /// Records one dispatch of a program with one step, with other push constants and as many workgroups,
@@ -301,7 +309,7 @@ class Program : public std::enable_shared_from_this<Program> {
     /// "compiled a, b; found c".
     [[nodiscard]] std::string in_words() const;
   };
-  /// Vulkan's objects for the layouts that are alike to it.
+  /// Vulkan's objects that equal layouts share.
   struct LayoutObjects {
     std::shared_ptr<const PipelineLayout> layout;
     std::unique_ptr<DescriptorPools> pools;
@@ -323,13 +331,13 @@ class Program : public std::enable_shared_from_this<Program> {
                                  const VkDescriptorBufferInfo& parameters) const;
   [[nodiscard]] SlotBuffers in_slots(const BoundSet& bound, const Slots& slots) const noexcept;
   [[nodiscard]] const LayoutObjects& objects_of(const ProgramSet& set) const noexcept;
-  /// Of an execution of the call, and of a slice of it.
+  /// The steps of an execution of the call, and of a slice of it.
   /// @{
   [[nodiscard]] StepRange steps_of(const ProgramCall& call) const noexcept;
   [[nodiscard]] static StepRange slice_of(const StepRange& all, const RecordOptions& options) noexcept;
   /// @}
   [[nodiscard]] std::uint64_t parameter_bytes(const ProgramSet& set) const noexcept;
-  /// Of all sets, side by side.
+  /// Parameter bytes of all sets, side by side.
   [[nodiscard]] std::uint64_t parameter_bytes() const noexcept;
   void fill_parameters(const ProgramSet& set, const BoundSet& bound, const ProgramCall& call,
                        std::byte* target) const noexcept;
@@ -348,11 +356,11 @@ class Program : public std::enable_shared_from_this<Program> {
   ProgramDesc desc_;
   ProgramOptions options_;
   std::vector<UsedLayout> layouts_;
-  std::vector<LayoutObjects> objects_;     ///< none where there are no passes
+  std::vector<LayoutObjects> objects_;     ///< empty if there are no passes
   std::uint32_t push_constant_bytes_ = 0;  ///< the most of a layout
   ProgramTensor workspace_;                ///< what check() asks of it
   std::vector<std::string> labels_;        ///< of the passes, for captures
-  // Made by compile(), once, by the thread that set compiling_.
+  // The thread that set compiling_ makes these once, in compile().
   mutable std::mutex compile_mutex_;
   mutable std::shared_ptr<Attempt<void>> compiling_;  ///< guarded by the mutex; null: nobody does
   mutable std::atomic<bool> compiled_ = false;

@@ -40,7 +40,7 @@ void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, const 
   labels.begin(labels_[pass]);
   device_->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
                                 pipelines_[pipeline_of_pass_[pass]]->handle());
-  // A slice may begin where an earlier one has left off, in the midst of the execution's first pass or later.
+  // A slice may begin inside of the execution's first pass or later.
   if (pass != desc_.steps[all.begin].pass && desc_.passes[pass].barrier) {
     barrier(commands, *desc_.passes[pass].barrier, kCompute, kCompute);
   }
@@ -81,9 +81,8 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
   }
 }
 
-// Parameters of programs without bindings of their own lie in the workspace. An earlier execution that uses
-// the workspace is over: the caller's barrier to first_stages, or wait_for_earlier(), comes before the
-// transfer too.
+// Without bindings, parameters lie in the workspace. An earlier execution that uses the workspace is over:
+// the caller's barrier to first_stages, or wait_for_earlier(), comes before the transfer too.
 void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& call) const {
   constexpr std::size_t kMostAtOnce = 65536;  // that vkCmdUpdateBuffer takes
   for (const ProgramSet& set : desc_.sets) {
@@ -91,7 +90,7 @@ void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& cal
     const ProgramLayout& layout = desc_.layouts[set.layout];
     std::array<std::byte, kMostParameterBytes> filled;
     std::span<const std::byte> parameters = set.parameters;
-    // Else they are numbers that no call changes, and may be many.
+    // Other parameters are constant, and may be many.
     if (!layout.parameter_offsets.empty() || !layout.call_words.empty()) {
       fill_parameters(set, resolve(set, call, {}), call, filled.data());
       parameters = std::span(filled).first(set.parameters.size());
@@ -110,12 +109,10 @@ void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& cal
 Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
                              const RecordOptions& options) const {
   if (!options_.push_descriptors) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "recording without bindings needs a plan made with push_descriptors"};
+    return invalid("recording without bindings needs a plan made with push_descriptors");
   }
   if (!is_compiled()) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "the plan is not compiled yet: call compile() on any thread and wait for it"};
+    return invalid("the plan is not compiled yet: call compile() on any thread and wait for it");
   }
   if (Result<void> s = check(call); !s) return s;
   const StepRange all = steps_of(call);

@@ -28,7 +28,7 @@ Slots::Slots(const ProgramDesc& program, std::uint32_t layout)
     slots_[binding] = count();
     bindings_.push_back(binding);
   }
-  // What stands in for a binding: in the first set.
+  // The first set says which binding stands in for another.
   const auto first = std::find_if(program.sets.begin(), program.sets.end(), is_own);
   for (std::uint32_t binding = 0; binding < count_of; ++binding) {
     if (slots_[binding] != kNoSlot) continue;

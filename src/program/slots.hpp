@@ -1,4 +1,4 @@
-// Which places of its descriptor sets the bindings of a program take.
+// The slots of descriptor sets that the bindings of a program take.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@ namespace vkattn::detail {
 
 struct ProgramDesc;
 
-/// Vulkan grants four storage buffers a stage, and shaders name many more than most problems have. Only what
-/// some set of the program binds has a slot, from 0 on; a variable of another binding gets the slot of its
-/// stand-in, and is never touched.
+/// Vulkan guarantees four storage buffers a stage, and shaders name many more than most problems use. Only
+/// bindings that some set of the program binds have slots, from 0 on. A variable of another binding gets the
+/// slot of its stand-in, and is never touched.
 class Slots {
  public:
   Slots() = default;
-  /// Of one layout of a program.
+  /// The slots of one layout of a program.
   explicit Slots(const ProgramDesc& program, std::uint32_t layout = 0);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(bindings_.size()); }
   /// The binding of each slot.
   [[nodiscard]] std::span<const std::uint32_t> bindings() const { return bindings_; }
-  /// SPIR-V whose variables have slots in place of bindings (SPIR-V 1.6, sections 2.3 and 3.20).
+  /// Replaces the bindings of SPIR-V by slots (SPIR-V 1.6, sections 2.3 and 3.20).
   void renumber(std::span<std::uint32_t> spirv) const;
 
  private:

@@ -57,9 +57,7 @@ Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
     if (std::find(all.begin(), all.end(), names.back()) != all.end()) continue;
     std::string known;
     for (const std::string_view name : all) known += message(known.empty() ? "" : ", ", name);
-    return Error{
-        ErrorCode::kInvalidArgument, VK_SUCCESS,
-        message("'", names.back(), "' is no extension or feature that can be disabled; those are ", known)};
+    return invalid("'", names.back(), "' is no extension or feature that can be disabled; those are ", known);
   }
   return names;
 }
@@ -152,19 +150,13 @@ Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
                                                       const std::string& disabled_list) {
   const auto disabled = disabled_extensions(disabled_list);
   if (!disabled) return disabled.error();
-  std::uint32_t count = 0;
-  if (VkResult result = instance.vk.vkEnumeratePhysicalDevices(instance.handle, &count, nullptr);
-      result != VK_SUCCESS) {
-    return vulkan_error(result, "vkEnumeratePhysicalDevices");
-  }
-  std::vector<VkPhysicalDevice> handles(count);
-  if (VkResult result = instance.vk.vkEnumeratePhysicalDevices(instance.handle, &count, handles.data());
-      result < VK_SUCCESS) {
-    return vulkan_error(result, "vkEnumeratePhysicalDevices");
-  }
+  const auto handles = read_list("vkEnumeratePhysicalDevices", VkPhysicalDevice{}, [&](auto... out) {
+    return instance.vk.vkEnumeratePhysicalDevices(instance.handle, out...);
+  });
+  if (!handles) return handles.error();
   std::vector<PhysicalDevice> devices;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    auto device = inspect_device(instance, handles[i], i, *disabled);
+  for (std::uint32_t i = 0; i < handles->size(); ++i) {
+    auto device = inspect_device(instance, (*handles)[i], i, *disabled);
     if (!device) return device.error();
     devices.push_back(*std::move(device));
   }

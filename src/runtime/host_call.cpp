@@ -20,7 +20,7 @@ using namespace detail;
 
 /// As AttentionPlan::range_bytes() has them.
 VkDeviceSize whole_words(std::size_t bytes) {
-  return divide_up(bytes, std::size_t{4}) * 4;
+  return round_up(bytes, std::size_t{4});
 }
 
 Result<Buffer> upload(const Runtime& runtime, std::span<const std::byte> bytes) {
@@ -32,10 +32,8 @@ Result<Buffer> upload(const Runtime& runtime, std::span<const std::byte> bytes) 
 
 Result<void> check_size(const TensorRow& row, std::size_t given, std::uint64_t needed) {
   if (given >= needed) return {};
-  return Error{
-      ErrorCode::kInvalidArgument, VK_SUCCESS,
-      message("the array of ", row.name, " has ", given, " bytes but the problem's tensor has ", needed,
-              given == 0 ? "; give HostTensors::" : "; give all of HostTensors::", row.name)};
+  return invalid("the array of ", row.name, " has ", given, " bytes but the problem's tensor has ", needed,
+                 given == 0 ? "; give HostTensors::" : "; give all of HostTensors::", row.name);
 }
 
 /// An input of the call.

@@ -56,32 +56,22 @@ VkDebugUtilsMessengerCreateInfoEXT messenger_info(Instance& instance) {
 }
 
 Result<bool> has_validation_layer(const LoaderFunctions& loader) {
-  std::uint32_t count = 0;
-  std::vector<VkLayerProperties> layers;
-  VkResult result = loader.vkEnumerateInstanceLayerProperties(&count, nullptr);
-  if (result == VK_SUCCESS) {
-    layers.resize(count);
-    result = loader.vkEnumerateInstanceLayerProperties(&count, layers.data());
-  }
-  if (result < VK_SUCCESS) return vulkan_error(result, "vkEnumerateInstanceLayerProperties");
-  return std::any_of(layers.begin(), layers.end(), [](const VkLayerProperties& layer) {
+  const auto layers = read_list("vkEnumerateInstanceLayerProperties", VkLayerProperties{}, [&](auto... out) {
+    return loader.vkEnumerateInstanceLayerProperties(out...);
+  });
+  if (!layers) return layers.error();
+  return std::any_of(layers->begin(), layers->end(), [](const VkLayerProperties& layer) {
     return std::strcmp(layer.layerName, kValidationLayer) == 0;
   });
 }
 
 // Drivers that lack a part of Vulkan (MoltenVK) are listed only to those that ask for them.
 Result<bool> has_portability_enumeration(const LoaderFunctions& loader) {
-  std::uint32_t count = 0;
-  std::vector<VkExtensionProperties> extensions;
-  VkResult result = loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr);
-  if (result == VK_SUCCESS) {
-    extensions.resize(count);
-    result = loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, extensions.data());
-  }
-  if (result < VK_SUCCESS) return vulkan_error(result, "vkEnumerateInstanceExtensionProperties");
-  return std::any_of(extensions.begin(), extensions.end(), [](const VkExtensionProperties& extension) {
-    return std::strcmp(extension.extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME) == 0;
-  });
+  const auto extensions =
+      read_list("vkEnumerateInstanceExtensionProperties", VkExtensionProperties{},
+                [&](auto... out) { return loader.vkEnumerateInstanceExtensionProperties(nullptr, out...); });
+  if (!extensions) return extensions.error();
+  return has_extension(*extensions, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
 }
 
 VkResult create_handle(Instance& instance, const RuntimeOptions& options, bool enumerates_portability) {

@@ -76,9 +76,8 @@ Result<void> copy_staged(RuntimeState& state, VkBuffer from, VkDeviceSize from_o
 
 Result<void> check_range(const Buffer& buffer, VkDeviceSize offset, std::size_t bytes) {
   if (offset > buffer.size() || bytes > buffer.size() - offset) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("bytes ", offset, " to ", offset + bytes, " are outside of a buffer of ",
-                         buffer.size(), " bytes")};
+    return invalid("bytes ", offset, " to ", offset + bytes, " are outside of a buffer of ", buffer.size(),
+                   " bytes");
   }
   return {};
 }
@@ -103,14 +102,12 @@ Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDevice
   if (Result<void> s = check_not_lost(state); !s) return s.error();
   const Capabilities& capabilities = state.device->capabilities();
   if (bytes > capabilities.max_buffer_size) {
-    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("a buffer of ", bytes, " bytes was asked for; maxBufferSize is ",
-                         capabilities.max_buffer_size)};
+    return limit_exceeded("a buffer of ", bytes, " bytes was asked for; maxBufferSize is ",
+                          capabilities.max_buffer_size);
   }
   if (bytes > capabilities.max_memory_allocation_bytes) {
-    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("a buffer of ", bytes, " bytes was asked for; maxMemoryAllocationSize is ",
-                         capabilities.max_memory_allocation_bytes)};
+    return limit_exceeded("a buffer of ", bytes, " bytes was asked for; maxMemoryAllocationSize is ",
+                          capabilities.max_memory_allocation_bytes);
   }
   auto buffer = std::make_unique<BufferState>();
   buffer->device = state.handle;

@@ -352,7 +352,7 @@ Result<void> detail::record_only(const Runtime& runtime, const std::function<voi
 Result<double> Runtime::execute(const AttentionPlan& plan, const Bindings& bindings) const {
   return detail::without_exceptions([&]() -> Result<double> {
     if (!plan.has_made(bindings)) {
-      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
+      return detail::invalid("these bindings were made by another plan");
     }
     auto record = [&](VkCommandBuffer commands) { plan.record(commands, bindings); };
     auto times = execute(record, 1);

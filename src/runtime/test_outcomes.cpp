@@ -130,9 +130,8 @@ Result<TestOutcome> SelfTests::run(const std::string& test,
   read();
   if (auto outcome = find(test)) return *std::move(outcome);
   if (status == FileLock::Status::kBusy) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("another program has been testing this device for ", FileLock::kPatience.count(),
-                         " seconds")};
+    return unsupported("another program has been testing this device for ", FileLock::kPatience.count(),
+                       " seconds");
   }
   if (!entries_.contains(test)) return run_marked(test, body);
   // Nobody runs it now, and nobody saw its end.

@@ -373,8 +373,7 @@ Result<std::string> merge_tuning(std::string_view old_text, const Capabilities& 
   if (!old_text.empty()) {
     const auto old = devices_of(old_text);
     if (!old) {
-      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                   message("the file that is there is no vkattn tuning file of version ", kVersion)};
+      return invalid("the file that is there is no vkattn tuning file of version ", kVersion);
     }
     for (const Json& entry : *old) {
       if (!is_device(entry, device)) {

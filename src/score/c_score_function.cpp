@@ -28,7 +28,7 @@ vkattn_result vkattn_score_function_compile(const vkattn_score_function_desc* de
     if (given->name != nullptr) made.name = given->name;
     for (const vkattn_score_buffer& buffer : std::span(given->buffers, given->buffer_count)) {
       const std::string each = vkattn::detail::message("buffers[", made.buffers.size(), "]");
-      if (buffer.name == nullptr) return c::invalid(vkattn::detail::message(each, ".name is null"));
+      if (buffer.name == nullptr) return c::invalid(each, ".name is null");
       const auto type = c::enumerator<vkattn::ScoreBufferType>(buffer.type, each + ".type");
       if (!type) return type.error();
       made.buffers.push_back({buffer.name, *type});

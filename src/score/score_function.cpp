@@ -151,7 +151,7 @@ Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, co
       add(line != 0 ? source_error(desc, line, sentence).message : message(desc.name, ": ", sentence));
     }
   }
-  if (!text.empty()) return {ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(text)};
+  if (!text.empty()) return invalid(text);
   // What follows the text fails where something in it has no end.
   if (!source.unclosed.empty()) {
     return source_error(desc, source.unclosed_line, message(source.unclosed, " is never closed"));
@@ -179,9 +179,7 @@ Result<void> check_buffer_names(const ScoreFunctionDesc& desc) {
   for (const ScoreBuffer& buffer : desc.buffers) {
     const std::string text = message("#version 460\nvoid main() { int ", buffer.name, "; }\n");
     if (!compile_glsl({text, "", "vulkan1.1", ""}).words.empty()) continue;
-    return Error{
-        ErrorCode::kInvalidArgument, VK_SUCCESS,
-        message(desc.name, ": a buffer cannot be called '", buffer.name, "', which is a word of GLSL")};
+    return invalid(desc.name, ": a buffer cannot be called '", buffer.name, "', which is a word of GLSL");
   }
   return {};
 }
@@ -219,9 +217,8 @@ std::string_view unknown_extension(const GlslOutput& output) {
 /// What goes wrong in a kernel alone is rarely the user's doing: all that the compiler says.
 Error kernel_error(const ScoreFunctionState& state, std::string_view shader, const GlslOutput& output) {
   if (const std::string_view extension = unknown_extension(output); !extension.empty()) {
-    return {ErrorCode::kUnsupported, VK_SUCCESS,
-            message("the glslang that score functions are compiled with does not know ", extension,
-                    ", which the shader ", shader, " needs")};
+    return unsupported("the glslang that score functions are compiled with does not know ", extension,
+                       ", which the shader ", shader, " needs");
   }
   std::string text = message("the shader ", shader, " does not compile with ", state.desc.name);
   for (const GlslMessage& found : output.messages) {
@@ -229,7 +226,7 @@ Error kernel_error(const ScoreFunctionState& state, std::string_view shader, con
     text += message(found.text.empty() ? "" : ": ", in_user_text ? state.desc.name : found.file, ":",
                     found.line, ": ", readable(found.text));
   }
-  return {ErrorCode::kUnsupported, VK_SUCCESS, std::move(text)};
+  return unsupported(text);
 }
 
 Result<std::span<const std::uint32_t>> compile_kernel(ScoreFunctionState& state, std::string_view shader) {

@@ -351,9 +351,7 @@ std::string prefixed(std::string_view text, const std::vector<Token>& tokens, co
 }
 
 Result<void> check_buffers(const ScoreFunctionDesc& desc) {
-  const auto fail = [&](auto&&... parts) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message(desc.name, ": ", parts...)};
-  };
+  const auto fail = [&](auto&&... parts) { return invalid(desc.name, ": ", parts...); };
   if (desc.buffers.size() > kMaxScoreBuffers) {
     return fail("has ", desc.buffers.size(), " buffers but at most ", kMaxScoreBuffers, " are possible");
   }
@@ -380,7 +378,7 @@ Result<void> check_buffers(const ScoreFunctionDesc& desc) {
 }  // namespace
 
 Error source_error(const ScoreFunctionDesc& desc, int line, std::string_view text) {
-  return {ErrorCode::kInvalidArgument, VK_SUCCESS, message(desc.name, ":", line, ": ", text)};
+  return invalid(desc.name, ":", line, ": ", text);
 }
 
 Error directive_error(const ScoreFunctionDesc& desc, int line, std::string_view directive) {
@@ -446,9 +444,8 @@ Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc, std::string
       !s)
     return s.error();
   if (!source.has_score && !source.has_visible) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message(desc.name,
-                         ": defines neither float score(float s, Position p) nor bool visible(Position p)")};
+    return invalid(desc.name,
+                   ": defines neither float score(float s, Position p) nor bool visible(Position p)");
   }
   find_unclosed(tokens, source);
   for (const ScoreBuffer& buffer : desc.buffers) source.names.try_emplace(buffer.name, 1);

@@ -36,8 +36,7 @@ struct SelfTestState {
 
   [[nodiscard]] Result<void> check_size(std::size_t size) const {
     if (size == bytes) return {};
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("the memory of the self-test has ", size, " bytes; its buffer has ", bytes)};
+    return invalid("the memory of the self-test has ", size, " bytes; its buffer has ", bytes);
   }
 
  private:
@@ -46,8 +45,8 @@ struct SelfTestState {
     // Whole words, as tensors are accessed.
     const VkDeviceSize alignment =
         std::max<VkDeviceSize>(device->capabilities.min_storage_offset_alignment, 64);
-    const BufferRange range{VkBuffer{}, bytes, divide_up(size, VkDeviceSize{4}) * 4};
-    bytes = divide_up(bytes + range.size, alignment) * alignment;
+    const BufferRange range{VkBuffer{}, bytes, round_up(size, VkDeviceSize{4})};
+    bytes = round_up(bytes + range.size, alignment);
     return range;
   }
 };
@@ -59,8 +58,7 @@ template <class Plan, class... More>
 Result<std::unique_ptr<SelfTestState>> make_test(const Device& device, const Plan& plan,
                                                  VkPipelineCache pipeline_cache, More... more) {
   if (!plan.is_on(device)) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "the plan was made on another VkDevice: give the device that it was made on"};
+    return invalid("the plan was made on another VkDevice: give the device that it was made on");
   }
   auto small = small_plan(device, plan, pipeline_cache, more...);
   if (!small) return small.error();

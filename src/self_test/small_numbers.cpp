@@ -72,7 +72,7 @@ std::vector<std::byte> random_rows(std::int64_t rows, std::int64_t dims, DataTyp
   }
   const std::size_t whole = static_cast<std::size_t>(blocks) * block_bytes(type);
   repeat(bytes, whole);
-  bytes.resize(divide_up(whole, std::size_t{4}) * 4);
+  bytes.resize(round_up(whole, std::size_t{4}));
   return bytes;
 }
 

@@ -48,7 +48,7 @@ MatrixDesc small_matrix(const MatrixDesc& desc, const MatrixStrides& strides) {
 std::int64_t small_size(std::int64_t given, std::int64_t blocks, const MatmulTile& tile) {
   if (given != 0 && given < std::int64_t{tile.threads}) return given;
   const std::int64_t least = std::max<std::int64_t>(blocks, tile.threads);
-  return divide_up(least, kLoads) * kLoads + kLoads + given % kLoads;
+  return round_up(least, kLoads) + kLoads + given % kLoads;
 }
 
 class MatmulTest final : public SmallTestOf<MatmulPlan> {
@@ -108,7 +108,7 @@ MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile) {
   // Several steps, and enough of them for two parts.
   const std::int64_t steps = std::max(std::int64_t{tile.inner} * 3, kPartUnit * 2);
   const std::int64_t block = block_elements(desc.b.type);
-  small.inner = divide_up(steps + kLoads + desc.inner % kLoads, block) * block;
+  small.inner = round_up(steps + kLoads + desc.inner % kLoads, block);
   const MatmulView view = view_of(desc);
   small.a = small_matrix(desc.a, small_strides(desc, view.a, small.rows, small.inner, true));
   small.b = small_matrix(desc.b, small_strides(desc, view.b, small.columns, small.inner, false));

@@ -12,11 +12,6 @@ namespace vkattn::detail {
 
 namespace {
 
-bool has_extension(const CapabilitySource& source, std::string_view name) {
-  return std::any_of(source.extensions.begin(), source.extensions.end(),
-                     [&](const char* extension) { return name == extension; });
-}
-
 void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilities) {
   capabilities.max_shared_memory_bytes = limits.maxComputeSharedMemorySize;
   capabilities.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
@@ -28,9 +23,8 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilitie
   capabilities.min_storage_offset_alignment = limits.minStorageBufferOffsetAlignment;
 }
 
-// Property structs are asked for only where the version or an extension defines them. What says how the
-// device behaves whatever is enabled (its driver, its subgroup sizes, its buffers) needs no more than a
-// supported extension.
+// Property structures are queried only if the version or an extension defines them. Properties that hold
+// whatever is enabled (driver, subgroup sizes, buffers) only need a supported extension.
 Result<void> read_properties(const CapabilitySource& source, const InstanceFunctions& vk,
                              std::uint32_t version, Capabilities& capabilities) {
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -51,16 +45,13 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
   VkPhysicalDevicePushDescriptorPropertiesKHR push{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR};
   const auto known = [&](std::uint32_t core, const char* extension) {
-    return version >= core || has_extension(source, extension);
+    return version >= core || has_extension(source.extensions, extension);
   };
   const auto supported = device_extensions(vk, source.physical_device);
   if (!supported) return supported.error();
   constexpr std::uint32_t kNever = ~std::uint32_t{0};
   const auto can_be_known = [&](std::uint32_t core, const char* extension) {
-    return known(core, extension) ||
-           std::any_of(supported->begin(), supported->end(), [&](const VkExtensionProperties& each) {
-             return std::string_view(each.extensionName) == extension;
-           });
+    return known(core, extension) || has_extension(*supported, extension);
   };
   chain(subgroup);
   chain(maintenance3);
@@ -76,9 +67,9 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
 #ifdef VK_NV_cooperative_matrix2
   VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV};
-  if (has_extension(source, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(matrix2);
+  if (has_extension(source.extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(matrix2);
 #endif
-  const bool push_extension = has_extension(source, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  const bool push_extension = has_extension(source.extensions, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
 #ifdef VK_VERSION_1_4
   constexpr std::uint32_t kPushDescriptorsInCore = VK_API_VERSION_1_4;
 #else
@@ -95,8 +86,8 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
   capabilities.vendor_id = core.vendorID;
   capabilities.device_id = core.deviceID;
   capabilities.driver_version = core.driverVersion;
-  // llvmpipe leaves long loops silently, with wrong results: gallivm's LP_MAX_TGSI_LOOP_ITERATIONS. Mesa 22.3
-  // does, 25.0 does not; those in between are untried and count as if they did.
+  // llvmpipe ends long loops silently, with wrong results: gallivm's LP_MAX_TGSI_LOOP_ITERATIONS. Mesa 22.3
+  // does, 25.0 does not; versions in between are untried and count as if they did.
   if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE && VK_API_VERSION_MAJOR(core.driverVersion) < 25) {
     capabilities.max_loop_iterations = 65535;
   }
@@ -142,8 +133,7 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
 
 #ifdef VK_KHR_cooperative_matrix
 std::string component_name(VkComponentTypeKHR type) {
-  // By its number: headers older than VK_KHR_shader_bfloat16 have no name for it, drivers list it all the
-  // same.
+  // By its number: headers older than VK_KHR_shader_bfloat16 have no name for it, but drivers list it.
   constexpr auto kBfloat16 = static_cast<VkComponentTypeKHR>(1000141000);
   if (type == kBfloat16) return "bf16";
   switch (type) {
@@ -174,16 +164,12 @@ Result<void> read_matrix_shapes(const CapabilitySource& source, Capabilities& ca
   const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
       source.get_instance_proc_addr(source.instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   if (query == nullptr) return {};
-  std::uint32_t count = 0;
-  std::vector<VkCooperativeMatrixPropertiesKHR> shapes;
-  VkResult result = query(source.physical_device, &count, nullptr);
-  if (result == VK_SUCCESS) {
-    shapes.resize(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
-    result = query(source.physical_device, &count, shapes.data());
-  }
-  if (result < VK_SUCCESS) return vulkan_error(result, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-  shapes.resize(count);
-  for (const VkCooperativeMatrixPropertiesKHR& shape : shapes) {
+  const auto shapes =
+      read_list("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR",
+                VkCooperativeMatrixPropertiesKHR{VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR},
+                [&](auto... out) { return query(source.physical_device, out...); });
+  if (!shapes) return shapes.error();
+  for (const VkCooperativeMatrixPropertiesKHR& shape : *shapes) {
     capabilities.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, component_name(shape.AType),
                                           component_name(shape.BType), component_name(shape.CType),
                                           component_name(shape.ResultType), scope_name(shape.scope)});
@@ -198,18 +184,12 @@ Result<void> read_flexible_matrices(const CapabilitySource& source, Capabilities
       source.get_instance_proc_addr(source.instance,
                                     "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV"));
   if (query == nullptr) return {};
-  std::uint32_t count = 0;
-  std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> entries;
-  VkResult result = query(source.physical_device, &count, nullptr);
-  if (result == VK_SUCCESS) {
-    entries.resize(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV});
-    result = query(source.physical_device, &count, entries.data());
-  }
-  if (result < VK_SUCCESS) {
-    return vulkan_error(result, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV");
-  }
-  entries.resize(count);
-  for (const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& entry : entries) {
+  const auto entries = read_list("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV",
+                                 VkCooperativeMatrixFlexibleDimensionsPropertiesNV{
+                                     VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV},
+                                 [&](auto... out) { return query(source.physical_device, out...); });
+  if (!entries) return entries.error();
+  for (const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& entry : *entries) {
     capabilities.flexible_matrices.push_back({entry.MGranularity, entry.NGranularity, entry.KGranularity,
                                               component_name(entry.AType), component_name(entry.BType),
                                               component_name(entry.CType), component_name(entry.ResultType),

@@ -1,5 +1,4 @@
-// What is told to people who debug: texts of the caller's log, names of Vulkan objects, labels in command
-// buffers.
+// Help for debugging: texts of the caller's log, names of Vulkan objects, labels in command buffers.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +14,23 @@ namespace vkattn::detail {
   return log.write != nullptr && level >= log.least;
 }
 
-/// The text is put together where somebody listens only.
+/// Makes the text only if somebody listens.
 template <class... Parts>
 void write_log(const Log& log, LogLevel level, const Parts&... parts) {
   if (is_logged(log, level)) log.write(log.user, level, message(parts...).c_str());
 }
 
-/// The same of a text that is there already: allocates nothing.
+/// Logs a text that exists already, and allocates nothing.
 inline void write_text(const Log& log, LogLevel level, const char* text) noexcept {
   if (is_logged(log, level)) log.write(log.user, level, text);
 }
 
-/// That a plan records nothing.
+/// Warns that a plan records nothing.
 inline void warn_not_compiled(const Log& log) noexcept {
   write_text(log, LogLevel::kWarning, "a plan that is not compiled records nothing: call compile() before");
 }
 
-/// What a device or plan says of itself: describe() ends with a newline, a text of the log does not.
+/// Logs the description of a device or plan, without the newline at the end of describe().
 template <class Described>
 void log_description(const Log& log, const Described& object) {
   if (!is_logged(log, LogLevel::kDetail)) return;

@@ -1,4 +1,4 @@
-// Device: borrowing a VkDevice.
+// Device: borrowing a VkDevice, and what it tells of itself.
 #include <vkattn/device.hpp>
 #include <vkattn/device_features.hpp>
 
@@ -7,6 +7,7 @@
 #include "common/device_members.hpp"
 #include "common/message.hpp"
 #include "vulkan/debug.hpp"
+#include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
 #include "vulkan/shared_pipelines.hpp"
 
@@ -14,7 +15,7 @@ namespace vkattn {
 
 namespace {
 
-// What the device could do.
+// The capabilities of the device with everything enabled.
 Result<Capabilities> supported(const DeviceDesc& desc) {
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   EnableMemory memory;
@@ -34,8 +35,7 @@ Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   if (Result<void> s = detail::check_members(desc, "DeviceDesc"); !s) return s.error();
   for (std::size_t i = 0; i < desc.enabled_extensions.size(); ++i) {
     if (desc.enabled_extensions[i] != nullptr) continue;
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 detail::message("DeviceDesc::enabled_extensions[", i, "] is null")};
+    return detail::invalid("DeviceDesc::enabled_extensions[", i, "] is null");
   }
   auto capabilities = detail::read_capabilities(
       {desc.instance, desc.physical_device, desc.get_instance_proc_addr, desc.api_version,
@@ -72,6 +72,10 @@ Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   return Shared<const detail::DeviceState>(std::move(state));
 }
 
+void add_name(std::string& list, std::string_view name) {
+  list.append(list.empty() ? "" : ", ").append(name);
+}
+
 }  // namespace
 
 Result<Device> Device::borrow(const DeviceDesc& desc) {
@@ -82,6 +86,24 @@ Result<Device> Device::borrow(const DeviceDesc& desc) {
     detail::log_description(desc.log, device);
     return device;
   });
+}
+
+std::string Device::describe() const {
+  const Capabilities& c = state_->capabilities;
+  std::string enabled, missing, unsupported;
+  for (const detail::DeviceFeatureRow& row : detail::device_feature_table()) {
+    if (c.*row.member) {
+      add_name(enabled, row.name);
+    } else if (state_->supported.*row.member) {
+      missing += detail::message("not enabled: ", row.name, ": ", row.gain, "\n");
+    } else {
+      add_name(unsupported, row.name);
+    }
+  }
+  return detail::message("device: ", c.device_name, ", Vulkan ", VK_API_VERSION_MAJOR(c.api_version), ".",
+                         VK_API_VERSION_MINOR(c.api_version), ", driver ", c.driver_name, " ", c.driver_info,
+                         "\n", "enabled: ", enabled.empty() ? "nothing" : enabled, "\n", missing,
+                         "not supported: ", unsupported.empty() ? "nothing" : unsupported, "\n");
 }
 
 const Capabilities& Device::capabilities() const {

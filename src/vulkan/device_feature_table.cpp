@@ -1,9 +1,10 @@
 // The table of device features: see device_feature_table.hpp.
 #include "vulkan/device_feature_table.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <string_view>
+
+#include "vulkan/functions.hpp"
 
 namespace vkattn::detail {
 
@@ -54,33 +55,38 @@ constexpr std::string_view kReconvergence =
 
 [[maybe_unused]] constexpr const char* kMatrixExtension = "VK_KHR_cooperative_matrix";
 
+// A feature of Vulkan 1.0.
+constexpr DeviceFeatureRow of_core(std::string_view name, bool C::*member, std::size_t byte,
+                                   std::string_view gain) {
+  return {name, nullptr, VK_API_VERSION_1_0, true, member, in_core(byte), {}, gain};
+}
+
+// A feature of an extension that no version has taken in.
+constexpr DeviceFeatureRow of_extension(std::string_view name, const char* extension, bool C::*member,
+                                        const FeaturePlace& place, std::string_view gain,
+                                        const char* needs = nullptr, bool C::*needs_feature = nullptr) {
+  return {name, extension, 0, true, member, place, {}, gain, needs, needs_feature};
+}
+
+#define VKATTN_MATRIX2_FEATURE(NAME, MEMBER)                                                          \
+  of_extension(#NAME, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME, &C::MEMBER, VKATTN_IN_MATRIX2(NAME), \
+               kMatrix2, kMatrixExtension, &C::cooperative_matrix)
+
 constexpr DeviceFeatureRow kFeatures[] = {
     {"storageBuffer16BitAccess", VK_KHR_16BIT_STORAGE_EXTENSION_NAME, VK_API_VERSION_1_1, true,
      &C::storage_buffer_16bit, VKATTN_IN_16BIT(storageBuffer16BitAccess),
      VKATTN_IN_1_1(storageBuffer16BitAccess), kSixteenBit},
-    {"shaderInt16",
-     nullptr,
-     VK_API_VERSION_1_0,
-     true,
-     &C::shader_int16,
-     in_core(offsetof(VkPhysicalDeviceFeatures, shaderInt16)),
-     {},
-     "16-bit integers in shaders"},
-    {"shaderInt64",
-     nullptr,
-     VK_API_VERSION_1_0,
-     true,
-     &C::shader_int64,
-     in_core(offsetof(VkPhysicalDeviceFeatures, shaderInt64)),
-     {},
-     "wide loads, on CPUs"},
+    of_core("shaderInt16", &C::shader_int16, offsetof(VkPhysicalDeviceFeatures, shaderInt16),
+            "16-bit integers in shaders"),
+    of_core("shaderInt64", &C::shader_int64, offsetof(VkPhysicalDeviceFeatures, shaderInt64),
+            "wide loads, on CPUs"),
     {"shaderFloat16", VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, true, &C::shader_float16,
      VKATTN_IN_FLOAT16(shaderFloat16), VKATTN_IN_1_2(shaderFloat16),
      "the kernel matrix, on matrix units, and float16 arithmetic"},
     {"vulkanMemoryModel", VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2, true,
      &C::vulkan_memory_model, VKATTN_IN_MEMORY_MODEL(vulkanMemoryModel), VKATTN_IN_1_2(vulkanMemoryModel),
      kMatrixUnits},
-    // Where the memory model is enabled without it, atomics of any shader must not be visible to the device.
+    // If the memory model is enabled without it, atomics of any shader must not be visible to the device.
     {"vulkanMemoryModelDeviceScope", VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2, true,
      &C::vulkan_memory_model_device_scope, VKATTN_IN_MEMORY_MODEL(vulkanMemoryModelDeviceScope),
      VKATTN_IN_1_2(vulkanMemoryModelDeviceScope),
@@ -93,43 +99,34 @@ constexpr DeviceFeatureRow kFeatures[] = {
     {"computeFullSubgroups", VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3, true,
      &C::compute_full_subgroups, VKATTN_IN_SUBGROUP_SIZE(computeFullSubgroups),
      VKATTN_IN_1_3(computeFullSubgroups), kSubgroups},
-    // Not as an extension: what needs it needs SPIR-V 1.6 as well.
+    // Not as an extension: its users need SPIR-V 1.6 too.
     {"maintenance4", VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_API_VERSION_1_3, false, &C::maintenance4,
      VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
                   VkPhysicalDeviceMaintenance4Features, maintenance4),
      VKATTN_IN_1_3(maintenance4), kMatrix2},
-    {"pipelineExecutableInfo",
-     VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
-     0,
-     true,
-     &C::pipeline_statistics,
-     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-                  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR, pipelineExecutableInfo),
-     {},
-     "statistics of pipelines"},
+    of_extension(
+        "pipelineExecutableInfo", VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
+        &C::pipeline_statistics,
+        VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+                     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR, pipelineExecutableInfo),
+        "statistics of pipelines"),
 #ifdef VK_KHR_shader_maximal_reconvergence
-    {"shaderMaximalReconvergence",
-     VK_KHR_SHADER_MAXIMAL_RECONVERGENCE_EXTENSION_NAME,
-     0,
-     true,
-     &C::maximal_reconvergence,
-     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MAXIMAL_RECONVERGENCE_FEATURES_KHR,
-                  VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR, shaderMaximalReconvergence),
-     {},
-     kReconvergence},
+    of_extension(
+        "shaderMaximalReconvergence", VK_KHR_SHADER_MAXIMAL_RECONVERGENCE_EXTENSION_NAME,
+        &C::maximal_reconvergence,
+        VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MAXIMAL_RECONVERGENCE_FEATURES_KHR,
+                     VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR, shaderMaximalReconvergence),
+        kReconvergence),
 #endif
-    {"shaderSubgroupUniformControlFlow",
-     VK_KHR_SHADER_SUBGROUP_UNIFORM_CONTROL_FLOW_EXTENSION_NAME,
-     0,
-     true,
-     &C::subgroup_uniform_control_flow,
-     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_UNIFORM_CONTROL_FLOW_FEATURES_KHR,
-                  VkPhysicalDeviceShaderSubgroupUniformControlFlowFeaturesKHR,
-                  shaderSubgroupUniformControlFlow),
-     {},
-     kReconvergence},
+    of_extension(
+        "shaderSubgroupUniformControlFlow", VK_KHR_SHADER_SUBGROUP_UNIFORM_CONTROL_FLOW_EXTENSION_NAME,
+        &C::subgroup_uniform_control_flow,
+        VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_UNIFORM_CONTROL_FLOW_FEATURES_KHR,
+                     VkPhysicalDeviceShaderSubgroupUniformControlFlowFeaturesKHR,
+                     shaderSubgroupUniformControlFlow),
+        kReconvergence),
 #ifdef VK_VERSION_1_4
-    // Only read: where a chain has no such structure, the extension does not get in the way of others.
+    // Read, but never enabled: the structure could collide with others of a chain. The extension cannot.
     {"pushDescriptor",
      nullptr,
      0,
@@ -141,113 +138,30 @@ constexpr DeviceFeatureRow kFeatures[] = {
      "plans without bindings"},
 #endif
 #ifdef VK_KHR_cooperative_matrix
-    {"cooperativeMatrix",
-     VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
-     0,
-     true,
-     &C::cooperative_matrix,
-     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
-                  VkPhysicalDeviceCooperativeMatrixFeaturesKHR, cooperativeMatrix),
-     {},
-     kMatrixUnits,
-     nullptr,
-     &C::vulkan_memory_model},
+    of_extension("cooperativeMatrix", VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, &C::cooperative_matrix,
+                 VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+                              VkPhysicalDeviceCooperativeMatrixFeaturesKHR, cooperativeMatrix),
+                 kMatrixUnits, nullptr, &C::vulkan_memory_model),
 #endif
 #ifdef VK_KHR_shader_bfloat16
-    {"shaderBFloat16Type",
-     VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME,
-     0,
-     true,
-     &C::bfloat16_type,
-     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
-                  VkPhysicalDeviceShaderBfloat16FeaturesKHR, shaderBFloat16Type),
-     {},
-     "bfloat16 on matrix units",
-     kMatrixExtension,
-     &C::cooperative_matrix},
-    {"shaderBFloat16CooperativeMatrix",
-     VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME,
-     0,
-     true,
-     &C::bfloat16_matrix,
-     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
-                  VkPhysicalDeviceShaderBfloat16FeaturesKHR, shaderBFloat16CooperativeMatrix),
-     {},
-     "bfloat16 on matrix units",
-     kMatrixExtension,
-     &C::cooperative_matrix},
+    of_extension("shaderBFloat16Type", VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME, &C::bfloat16_type,
+                 VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
+                              VkPhysicalDeviceShaderBfloat16FeaturesKHR, shaderBFloat16Type),
+                 "bfloat16 on matrix units", kMatrixExtension, &C::cooperative_matrix),
+    of_extension("shaderBFloat16CooperativeMatrix", VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME,
+                 &C::bfloat16_matrix,
+                 VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
+                              VkPhysicalDeviceShaderBfloat16FeaturesKHR, shaderBFloat16CooperativeMatrix),
+                 "bfloat16 on matrix units", kMatrixExtension, &C::cooperative_matrix),
 #endif
 #ifdef VK_NV_cooperative_matrix2
-    {"cooperativeMatrixWorkgroupScope",
-     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
-     0,
-     true,
-     &C::matrix2_workgroup_scope,
-     VKATTN_IN_MATRIX2(cooperativeMatrixWorkgroupScope),
-     {},
-     kMatrix2,
-     kMatrixExtension,
-     &C::cooperative_matrix},
-    {"cooperativeMatrixFlexibleDimensions",
-     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
-     0,
-     true,
-     &C::matrix2_flexible_dimensions,
-     VKATTN_IN_MATRIX2(cooperativeMatrixFlexibleDimensions),
-     {},
-     kMatrix2,
-     kMatrixExtension,
-     &C::cooperative_matrix},
-    {"cooperativeMatrixReductions",
-     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
-     0,
-     true,
-     &C::matrix2_reductions,
-     VKATTN_IN_MATRIX2(cooperativeMatrixReductions),
-     {},
-     kMatrix2,
-     kMatrixExtension,
-     &C::cooperative_matrix},
-    {"cooperativeMatrixConversions",
-     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
-     0,
-     true,
-     &C::matrix2_conversions,
-     VKATTN_IN_MATRIX2(cooperativeMatrixConversions),
-     {},
-     kMatrix2,
-     kMatrixExtension,
-     &C::cooperative_matrix},
-    {"cooperativeMatrixPerElementOperations",
-     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
-     0,
-     true,
-     &C::matrix2_per_element_operations,
-     VKATTN_IN_MATRIX2(cooperativeMatrixPerElementOperations),
-     {},
-     kMatrix2,
-     kMatrixExtension,
-     &C::cooperative_matrix},
-    {"cooperativeMatrixTensorAddressing",
-     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
-     0,
-     true,
-     &C::matrix2_tensor_addressing,
-     VKATTN_IN_MATRIX2(cooperativeMatrixTensorAddressing),
-     {},
-     kMatrix2,
-     kMatrixExtension,
-     &C::cooperative_matrix},
-    {"cooperativeMatrixBlockLoads",
-     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
-     0,
-     true,
-     &C::matrix2_block_loads,
-     VKATTN_IN_MATRIX2(cooperativeMatrixBlockLoads),
-     {},
-     kMatrix2,
-     kMatrixExtension,
-     &C::cooperative_matrix},
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixWorkgroupScope, matrix2_workgroup_scope),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixFlexibleDimensions, matrix2_flexible_dimensions),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixReductions, matrix2_reductions),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixConversions, matrix2_conversions),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixPerElementOperations, matrix2_per_element_operations),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixTensorAddressing, matrix2_tensor_addressing),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixBlockLoads, matrix2_block_loads),
 #endif
 };
 
@@ -303,10 +217,7 @@ void drop_features_without_extension(std::span<const char* const> enabled_extens
   for (const DeviceFeatureRow& row : kFeatures) {
     const bool is_in_core = row.core_version != 0 && api_version >= row.core_version;
     if (row.extension == nullptr || is_in_core) continue;
-    const auto is_its = [&](const char* name) { return std::string_view(name) == row.extension; };
-    if (std::none_of(enabled_extensions.begin(), enabled_extensions.end(), is_its)) {
-      capabilities.*row.member = false;
-    }
+    if (!has_extension(enabled_extensions, row.extension)) capabilities.*row.member = false;
   }
 }
 

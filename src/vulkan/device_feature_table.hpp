@@ -1,5 +1,5 @@
-// The table of device features that the library gains from: reading what is enabled, enabling it, and saying
-// what would be faster with it all walk its rows.
+// The table of device features that the library gains from. Its rows are walked to read the enabled features,
+// to enable them, and to say what they would make faster.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -45,15 +45,15 @@ struct DeviceExtensionRow {
 
 [[nodiscard]] std::span<const DeviceFeatureRow> device_feature_table();
 [[nodiscard]] std::span<const DeviceExtensionRow> device_extension_table();
-/// Extensions whose rows of the feature table are left out where Vulkan's headers do not know them.
+/// Extensions whose rows the feature table lacks if Vulkan's headers do not know them.
 [[nodiscard]] std::span<const std::string_view> extensions_of_newer_headers();
 
-/// Adds what a chain of feature structures enables.
+/// Adds the features that a chain of structures enables.
 void read_features(const void* chain, Capabilities& capabilities);
-/// Likewise of VkDeviceCreateInfo::pEnabledFeatures.
+/// Adds the features of VkDeviceCreateInfo::pEnabledFeatures.
 void read_features(const VkPhysicalDeviceFeatures& features, Capabilities& capabilities);
-/// Takes those away whose extension is not enabled: programs pass structures on that they have queried, and a
-/// feature of an extension is there only with it.
+/// Takes features away whose extension is not enabled. Programs may pass on structures that they have
+/// queried, but a feature needs its extension.
 void drop_features_without_extension(std::span<const char* const> enabled_extensions,
                                      std::uint32_t api_version, Capabilities& capabilities);
 

@@ -1,4 +1,4 @@
-// What to enable: see device_features.hpp.
+// Enables features and extensions: see device_features.hpp.
 #include <vkattn/device_features.hpp>
 
 #include <algorithm>
@@ -18,13 +18,15 @@ namespace detail {
 
 namespace {
 
-/// What is known of a physical device before there is a VkDevice.
+/// The offer of a physical device, before there is a VkDevice.
 class Offer {
  public:
   [[nodiscard]] static Result<Offer> of(const PhysicalDeviceDesc& desc);
 
   /// Supported and not disabled; `core_version` is when it need not be named any more (0: never).
-  [[nodiscard]] bool has_extension(std::string_view name) const { return contains(extensions_, name); }
+  [[nodiscard]] bool has_extension(std::string_view name) const {
+    return detail::has_extension(extensions_, name);
+  }
   [[nodiscard]] bool is_disabled(std::string_view name) const {
     return std::find(desc_.disabled_extensions.begin(), desc_.disabled_extensions.end(), name) !=
            desc_.disabled_extensions.end();
@@ -32,7 +34,7 @@ class Offer {
   [[nodiscard]] bool is_core(std::uint32_t core_version) const {
     return core_version != 0 && version_ >= core_version;
   }
-  /// That the device knows the feature's structure, and that it is not disabled.
+  /// Whether the device knows the feature's structure, and the feature is not disabled.
   [[nodiscard]] bool knows(const DeviceFeatureRow& row) const {
     if (is_disabled(row.name) || (row.extension != nullptr && is_disabled(row.extension))) return false;
     if (row.needs != nullptr && (is_disabled(row.needs) || !has_extension(row.needs))) return false;
@@ -52,10 +54,6 @@ class Offer {
   }
 
  private:
-  static bool contains(const std::vector<VkExtensionProperties>& all, std::string_view name) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const VkExtensionProperties& each) { return name == each.extensionName; });
-  }
   void query_features(const InstanceFunctions& vk);
 
   PhysicalDeviceDesc desc_;
@@ -141,10 +139,8 @@ class Creation {
 
  private:
   [[nodiscard]] bool has_extension(std::string_view name) const {
-    for (std::uint32_t i = 0; i < info_.enabledExtensionCount; ++i) {
-      if (name == info_.ppEnabledExtensionNames[i]) return true;
-    }
-    return std::find(added_.begin(), added_.end(), name) != added_.end();
+    const std::span<const char* const> callers(info_.ppEnabledExtensionNames, info_.enabledExtensionCount);
+    return detail::has_extension(callers, name) || detail::has_extension(added_, name);
   }
   [[nodiscard]] std::byte* find(VkStructureType type) const;
   /// The row's bit in a structure that the caller or write_structure() put there; null where there is none.
@@ -221,9 +217,8 @@ void Creation::write_names() {
 Result<void> Creation::write() {
   const std::size_t needed = needed_bytes();
   if (needed > pieces_.room()) {
-    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("EnableMemory has no room for this many extensions: ", needed,
-                         " bytes are needed, it has ", pieces_.room())};
+    return limit_exceeded("EnableMemory has no room for this many extensions: ", needed,
+                          " bytes are needed, it has ", pieces_.room());
   }
   const VkBool32 yes = VK_TRUE;
   for (const DeviceFeatureRow* row : rows_) {

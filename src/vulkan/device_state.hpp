@@ -1,4 +1,4 @@
-// What a Device holds: the borrowed handles, the function table, the capabilities.
+// The members of a Device: the borrowed handles, the function table, the capabilities.
 #pragma once
 
 #include <vkattn/device.hpp>
@@ -28,7 +28,7 @@ struct DeviceState {
   [[nodiscard]] Device seen_through(Capabilities other) const;
 };
 
-/// What capabilities are read from.
+/// The sources of capabilities.
 struct CapabilitySource {
   VkInstance instance = VK_NULL_HANDLE;
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;

@@ -1,22 +1,24 @@
 // Loading of the function tables.
 #include "vulkan/functions.hpp"
 
-#include "common/message.hpp"
+#include <algorithm>
 
 namespace vkattn::detail {
 
+bool has_extension(std::span<const char* const> names, std::string_view name) {
+  return std::ranges::any_of(names, [&](const char* each) { return name == each; });
+}
+
+bool has_extension(std::span<const VkExtensionProperties> offered, std::string_view name) {
+  return std::ranges::any_of(offered,
+                             [&](const VkExtensionProperties& each) { return name == each.extensionName; });
+}
+
 Result<std::vector<VkExtensionProperties>> device_extensions(const InstanceFunctions& vk,
                                                              VkPhysicalDevice device) {
-  std::uint32_t count = 0;
-  std::vector<VkExtensionProperties> extensions;
-  VkResult result = vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
-  if (result == VK_SUCCESS) {
-    extensions.resize(count);
-    result = vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
-  }
-  if (result < VK_SUCCESS) return vulkan_error(result, "vkEnumerateDeviceExtensionProperties");
-  extensions.resize(count);
-  return extensions;
+  return read_list("vkEnumerateDeviceExtensionProperties", VkExtensionProperties{}, [&](auto... out) {
+    return vk.vkEnumerateDeviceExtensionProperties(device, nullptr, out...);
+  });
 }
 
 Error missing_function(const char* name) {

@@ -6,7 +6,13 @@
 
 #include <vkattn/result.hpp>
 
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
 #include <vector>
+
+#include "common/message.hpp"
 
 namespace vkattn::detail {
 
@@ -70,11 +76,31 @@ struct DeviceFunctions {
 
 #undef VKATTN_DECLARE_FUNCTION
 
+/// All elements of a list of Vulkan's. `query(count, elements)` is the call of this name: it is asked for
+/// their number first, then for them. Each is a copy of `blank` before, which has the structure's type.
+template <class Element, class Query>
+[[nodiscard]] Result<std::vector<Element>> read_list(const char* call, const Element& blank, Query&& query) {
+  std::uint32_t count = 0;
+  VkResult result = query(&count, static_cast<Element*>(nullptr));
+  if (result != VK_SUCCESS) return vulkan_error(result, call);
+  std::vector<Element> elements(count, blank);
+  result = query(&count, elements.data());
+  if (result < VK_SUCCESS) return vulkan_error(result, call);
+  elements.resize(count);
+  return elements;
+}
+
+/// Whether an extension is in a list of names, or of what a driver offers.
+/// @{
+[[nodiscard]] bool has_extension(std::span<const char* const> names, std::string_view name);
+[[nodiscard]] bool has_extension(std::span<const VkExtensionProperties> offered, std::string_view name);
+/// @}
+
 /// The extensions that a device supports.
 [[nodiscard]] Result<std::vector<VkExtensionProperties>> device_extensions(const InstanceFunctions& vk,
                                                                            VkPhysicalDevice device);
 
-/// For the handle that a call was to create: what a failed call leaves there is undefined, and becomes null.
+/// Sets the handle that a failed call was to create to null, as the call leaves it undefined.
 template <class Handle>
 [[nodiscard]] VkResult null_on_failure(VkResult result, Handle& handle) noexcept {
   if (result < VK_SUCCESS) handle = VK_NULL_HANDLE;
@@ -105,7 +131,7 @@ class Allocator {
                                                                 PFN_vkGetInstanceProcAddr get_proc_addr);
 [[nodiscard]] Result<DeviceFunctions> load_device_functions(VkDevice device,
                                                             PFN_vkGetDeviceProcAddr get_proc_addr);
-/// Those of VK_EXT_debug_utils, an extension of the instance: all or none.
+/// Loads the functions of VK_EXT_debug_utils, an extension of the instance: all or none.
 void load_debug_functions(VkInstance instance, PFN_vkGetInstanceProcAddr get_proc_addr,
                           DeviceFunctions& functions);
 

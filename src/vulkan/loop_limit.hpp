@@ -9,11 +9,11 @@
 
 namespace vkattn::detail {
 
-/// That the driver ends loops, and the reason why that matters here.
+/// The error: the driver ends loops early, and the reason why that matters here.
 [[nodiscard]] Error loops_may_end(const Capabilities& capabilities, std::string_view reason);
 
-/// Refuses what might take one invocation `most` iterations of all its loops, where the driver might end
-/// them.
+/// Refuses a problem whose invocations may take `most` iterations of all loops, if the driver might end these
+/// early.
 [[nodiscard]] Result<void> check_iterations(const Capabilities& capabilities, std::int64_t most);
 
 }  // namespace vkattn::detail

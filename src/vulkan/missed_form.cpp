@@ -12,7 +12,7 @@ namespace {
 
 using FeatureRows = std::vector<const DeviceFeatureRow*>;
 
-// The device as it is, with more features enabled.
+// The capabilities of the device with more features enabled.
 Capabilities with(const DeviceState& device, const FeatureRows& rows) {
   Capabilities capabilities = device.capabilities;
   for (const DeviceFeatureRow* const row : rows) capabilities.*row->member = true;
@@ -20,7 +20,7 @@ Capabilities with(const DeviceState& device, const FeatureRows& rows) {
   if (capabilities.subgroup_size_control) {
     capabilities.required_subgroup_size = device.supported.required_subgroup_size;
   }
-  // Lists that are read only where their feature is enabled, and what comes with them.
+  // These lists and limits are read only if their feature is enabled.
   if (capabilities.matrix_shapes.empty()) capabilities.matrix_shapes = device.supported.matrix_shapes;
   if (capabilities.flexible_matrices.empty()) {
     capabilities.flexible_matrices = device.supported.flexible_matrices;
@@ -41,7 +41,7 @@ std::string missed_form(const DeviceState& device, const FormOn& form) {
   if (missing.empty()) return {};
   const std::string better = form(with(device, missing));
   if (better.empty() || better == form(device.capabilities)) return {};
-  // What is not needed for it is left out, one after the other.
+  // Features that the better form does not need are left out, one after the other.
   for (std::size_t i = missing.size(); i-- > 0;) {
     FeatureRows fewer = missing;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));

@@ -1,4 +1,4 @@
-// What a device could do for a problem if more of it were enabled.
+// The better form of a kernel that a device would run with more features enabled.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 
 namespace vkattn::detail {
 
-/// Kernel and shader that a problem gets on a device of these capabilities; empty where none accepts it.
+/// The kernel and shader for a problem on a device of these capabilities; empty if no kernel accepts it.
 using FormOn = std::function<std::string(const Capabilities&)>;
 
-/// A line for describe() that names the features with which a problem would get another kernel or another
-/// form of it; empty where there are none.
+/// A line of describe() that names the features with which a problem would get another kernel or form; empty
+/// if there are none.
 [[nodiscard]] std::string missed_form(const DeviceState& device, const FormOn& form);
 
 }  // namespace vkattn::detail

@@ -47,7 +47,7 @@ ParameterPiece::~ParameterPiece() {
 ParameterMemory::ParameterMemory(const DeviceHandles& handles, const CallersMemory& callers)
     : device_(handles), has_callers_(callers.buffer != VK_NULL_HANDLE) {
   if (!has_callers_) return;
-  const VkDeviceSize first = divide_up(callers.offset, device_.alignment) * device_.alignment;
+  const VkDeviceSize first = round_up(callers.offset, device_.alignment);
   const VkDeviceSize lost = first - callers.offset;
   Block block;
   block.buffer = callers.buffer;
@@ -132,7 +132,7 @@ bool ParameterMemory::take_from(Block& block, VkDeviceSize bytes, ParameterPiece
 }
 
 VkDeviceSize ParameterMemory::piece_bytes(VkDeviceSize bytes) const noexcept {
-  return divide_up(std::max<VkDeviceSize>(bytes, 1), device_.alignment) * device_.alignment;
+  return round_up(std::max<VkDeviceSize>(bytes, 1), device_.alignment);
 }
 
 Result<ParameterPiece> ParameterMemory::take(VkDeviceSize bytes) {

@@ -1,5 +1,5 @@
-// Small pieces of host-visible memory for the parameters of shaders that push constants have no room for:
-// written by the host once, read by every execution.
+// Small pieces of host-visible memory for parameters that push constants have no room for. The host writes
+// them once, every execution reads them.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -28,7 +28,7 @@ class ParameterPiece {
   [[nodiscard]] VkBuffer buffer() const { return buffer_; }
   /// A multiple of minStorageBufferOffsetAlignment.
   [[nodiscard]] VkDeviceSize offset() const { return offset_; }
-  /// Coherent: what the host has written before a submission, the submission sees.
+  /// Coherent: a submission sees everything that the host has written before it.
   [[nodiscard]] std::byte* data() const { return data_; }
 
  private:
@@ -40,12 +40,11 @@ class ParameterPiece {
   std::byte* data_ = nullptr;
 };
 
-/// Buffers of some kilobytes that pieces are taken from, so that many bindings take few of the allocations
-/// that a device has; or a part of one buffer of the caller's and no other. One for each device; safe to use
-/// from several threads.
+/// Deals out pieces of buffers of some kilobytes, so that many bindings take few of a device's allocations;
+/// or pieces of one buffer of the caller's. One for each device; safe to use from several threads.
 class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
  public:
-  /// What it takes from the device.
+  /// The device's handles and numbers that it uses.
   struct DeviceHandles {
     VkDevice device = VK_NULL_HANDLE;
     DeviceFunctions vk;
@@ -53,7 +52,7 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
     VkPhysicalDeviceMemoryProperties memory{};
     VkDeviceSize alignment = 256;  ///< of each piece
   };
-  /// A part of a buffer of the caller's, in coherent memory that is mapped; a null buffer: there is none.
+  /// A part of a buffer of the caller's, in coherent mapped memory. A null buffer: there is none.
   struct CallersMemory {
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceSize offset = 0, bytes = 0;
@@ -67,7 +66,7 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
 
   /// Errors: no memory, or none left of the caller's.
   [[nodiscard]] Result<ParameterPiece> take(VkDeviceSize bytes);
-  /// What taking so many bytes takes.
+  /// Bytes of the piece that so many bytes take.
   [[nodiscard]] VkDeviceSize piece_bytes(VkDeviceSize bytes) const noexcept;
 
  private:
@@ -81,7 +80,7 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
     std::byte* data = nullptr;  ///< of byte `first`
     VkDeviceSize first = 0, bytes = 0;
     std::size_t pieces = 0;  ///< that are taken
-    /// By offset, no two of them neighbours. There is room for what giving back all pieces adds.
+    /// By offset, no two of them neighbours. Its capacity suffices for giving back all pieces.
     std::vector<Free> free;
   };
 

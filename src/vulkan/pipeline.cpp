@@ -14,9 +14,8 @@ namespace vkattn::detail {
 Result<ShaderCode> built_shader(std::span<const ShaderBinary> set, std::string_view name) {
   const ShaderBinary* const binary = find_shader(set, name);
   if (binary != nullptr && binary->is_built()) return binary->code();
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("this build left the shader ", name,
-                       " out: ", binary != nullptr ? binary->reason : "there is none of that name")};
+  return unsupported("this build left the shader ", name,
+                     " out: ", binary != nullptr ? binary->reason : "there is none of that name");
 }
 
 ExecutionModes offered_modes(const Capabilities& capabilities) {
@@ -124,7 +123,7 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
     info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
                  VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
   }
-  // Behind all that may throw.
+  // The module is made after everything that may throw.
   VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
   module_info.codeSize = code.size() * sizeof(std::uint32_t);
   module_info.pCode = code.data();
@@ -145,7 +144,7 @@ Result<Pipeline> Pipeline::create(Shared<const DeviceState> device, const Pipeli
   if (VkResult result = pipeline.create_handle(desc); result != VK_SUCCESS) {
     Error error = vulkan_error(result, "creating the compute pipeline");
     if (error.code != ErrorCode::kVulkan) return error;
-    // The shader is valid: it is this driver that cannot compile it.
+    // The shader is valid, so this driver cannot compile it.
     return Error{ErrorCode::kUnsupported, result,
                  message("the driver did not compile ", desc.name, " (", to_string(result), ")")};
   }

@@ -16,7 +16,8 @@
 
 namespace vkattn::detail {
 
-/// What the device offers. Maximal reconvergence includes what subgroup-uniform control flow promises.
+/// The execution modes that the device offers. Maximal reconvergence includes the promise of subgroup-uniform
+/// control flow.
 [[nodiscard]] ExecutionModes offered_modes(const Capabilities& capabilities);
 
 struct PipelineLayoutDesc {
@@ -86,8 +87,8 @@ class Pipeline {
   VkPipeline pipeline_ = VK_NULL_HANDLE;
 };
 
-/// What the driver says of a pipeline that was made with capture_statistics; `name` is given to each entry.
-/// With `isa` the driver's own listings too.
+/// The driver's statistics of a pipeline that was made with capture_statistics. Each entry gets `name`. With
+/// `isa` also the driver's listings.
 [[nodiscard]] Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& device,
                                                                       VkPipeline pipeline,
                                                                       std::string_view name, bool isa);

@@ -12,8 +12,8 @@
 
 namespace vkattn::detail {
 
-/// Words, or a gzip file that the build made of them; someone else keeps either. Binaries of the build stay
-/// packed: a process makes few pipelines of many.
+/// Words, or a gzip file that the build made of them. Refers to either. Binaries of the build stay packed, as
+/// a process uses few of many.
 class ShaderCode {
  public:
   ShaderCode() = default;
@@ -28,13 +28,13 @@ class ShaderCode {
   /// another.
   [[nodiscard]] Result<std::vector<std::uint32_t>> words() const;
 
-  /// What is kept of it, packed or not: others have other bytes.
+  /// The bytes, packed or not. Different code has different bytes.
   [[nodiscard]] std::span<const std::uint8_t> bytes() const {
     if (!gzip_.empty()) return gzip_;
     return {reinterpret_cast<const std::uint8_t*>(words_.data()), words_.size_bytes()};
   }
 
-  /// That it is the same memory.
+  /// Whether both are the same memory.
   [[nodiscard]] bool operator==(const ShaderCode& other) const {
     return words_.data() == other.words_.data() && gzip_.data() == other.gzip_.data();
   }
@@ -52,7 +52,7 @@ struct ShaderBinary {
   std::string_view device_features;          ///< what a device must have enabled to run it
 
   [[nodiscard]] bool is_built() const { return embedded != nullptr; }
-  /// Of a binary that is built.
+  /// The code of a binary that is built.
   [[nodiscard]] ShaderCode code() const { return ShaderCode::packed({embedded->gzip, embedded->bytes}); }
 };
 

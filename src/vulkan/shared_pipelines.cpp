@@ -64,7 +64,7 @@ void SharedPipelines::swap(SharedPipelines& other) {
   entries_.swap(other.entries_);
   kept_.swap(other.kept_);
   std::swap(most_kept_, other.most_kept_);
-  // Those who wait and the one who makes it do so under the mutex that they began with.
+  // Threads that make a pipeline or wait for it use the mutex that they began with.
   being_made_.clear();
   other.being_made_.clear();
 }

@@ -30,20 +30,20 @@ class SharedPipelines {
   /// Pipelines that differ are made at the same time. Errors: those of Pipeline::create().
   [[nodiscard]] Result<SharedPipeline> get(Shared<const DeviceState> device, const PipelineDesc& desc);
 
-  /// Nobody is given what was made with this cache any more: to be called before its end, as the next may
-  /// have its handle. What is being made goes to those who wait for it only.
+  /// Forgets the pipelines that were made with this cache. To be called before the cache's end, as the next
+  /// cache may have its handle. Pipelines that are being made go only to the threads that wait for them.
   void forget(VkPipelineCache cache);
 
-  /// From now on the last `most` new ones stay alive: for tests, which make many plans one after the other.
-  /// They keep the device's state alive too, until 0 lets go of them.
+  /// Keeps the last `most` new pipelines alive, for tests that make many plans one after the other. They also
+  /// keep the device's state alive, until keep(0).
   void keep(std::size_t most);
-  /// Exchanges what both know and keep, and how many: for tests in which a driver makes other code of the
-  /// same for a while. What is being made goes to those who wait for it only.
+  /// Exchanges the known and kept pipelines of both, for tests in which a driver makes other code for a
+  /// while. Pipelines that are being made go only to the threads that wait for them.
   void swap(SharedPipelines& other);
 
  private:
-  /// What a pipeline depends on. Its code is known by two hashes of 64 bits, since code of several score
-  /// functions may lie in the same memory one after the other.
+  /// Everything that a pipeline depends on. Two hashes of 64 bits stand for the code, as several score
+  /// functions may use the same memory one after the other.
   struct Key {
     explicit Key(const PipelineDesc& desc);
     [[nodiscard]] bool operator==(const Key&) const = default;
@@ -53,7 +53,7 @@ class SharedPipelines {
     PipelineLayoutDesc layout;
     std::uint32_t required_subgroup_size = 0;
     bool capture_statistics = false;
-    /// Each is given what is asked for with it, but for a caller's own that has a destroyed one's handle.
+    /// Pipelines of different caches are not shared. A caller's cache may have the handle of a destroyed one.
     VkPipelineCache cache = VK_NULL_HANDLE;
   };
   struct Entry {

@@ -1,4 +1,4 @@
-// What drivers say of compiled pipelines: VK_KHR_pipeline_executable_properties.
+// Statistics of compiled pipelines: VK_KHR_pipeline_executable_properties.
 #include "common/message.hpp"
 #include "vulkan/pipeline.hpp"
 
@@ -9,45 +9,45 @@ namespace {
 // The driver of NVIDIA's own, as VkPhysicalDeviceDriverProperties::driverName has it on every system.
 constexpr std::string_view kNvidiaDriver = "NVIDIA";
 
-VkResult read_entries(const DeviceState& device, const VkPipelineExecutableInfoKHR& info,
-                      PipelineStatistics& result) {
-  const DeviceFunctions& vk = device.vk;
-  std::uint32_t count = 0;
-  VkResult status = vk.vkGetPipelineExecutableStatisticsKHR(device.device, &info, &count, nullptr);
-  if (status != VK_SUCCESS) return status;
-  std::vector<VkPipelineExecutableStatisticKHR> statistics(
-      count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR});
-  status = vk.vkGetPipelineExecutableStatisticsKHR(device.device, &info, &count, statistics.data());
-  if (status < VK_SUCCESS) return status;
-  for (const auto& statistic : statistics) {
+constexpr const char* kReading = "reading pipeline statistics";
+
+Result<void> read_entries(const DeviceState& device, const VkPipelineExecutableInfoKHR& info,
+                          PipelineStatistics& result) {
+  const auto statistics = read_list(
+      kReading, VkPipelineExecutableStatisticKHR{VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR},
+      [&](auto... out) {
+        return device.vk.vkGetPipelineExecutableStatisticsKHR(device.device, &info, out...);
+      });
+  if (!statistics) return statistics.error();
+  for (const auto& statistic : *statistics) {
     result.entries.push_back({statistic.name, as_number(statistic, device.capabilities.driver_name)});
   }
-  return VK_SUCCESS;
+  return {};
 }
 
-VkResult read_listings(const DeviceState& device, const VkPipelineExecutableInfoKHR& info,
-                       PipelineStatistics& result) {
-  const auto query = device.vk.vkGetPipelineExecutableInternalRepresentationsKHR;
-  std::uint32_t count = 0;
-  VkResult status = query(device.device, &info, &count, nullptr);
-  if (status != VK_SUCCESS) return status;
-  std::vector<VkPipelineExecutableInternalRepresentationKHR> forms(
-      count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR});
-  status = query(device.device, &info, &count, forms.data());  // sizes
-  if (status < VK_SUCCESS) return status;
+Result<void> read_listings(const DeviceState& device, const VkPipelineExecutableInfoKHR& info,
+                           PipelineStatistics& result) {
+  using Form = VkPipelineExecutableInternalRepresentationKHR;
+  const auto query = [&](std::uint32_t* count, Form* forms) {
+    return device.vk.vkGetPipelineExecutableInternalRepresentationsKHR(device.device, &info, count, forms);
+  };
+  auto forms =
+      read_list(kReading, Form{VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR}, query);
+  if (!forms) return forms.error();
+  auto count = static_cast<std::uint32_t>(forms->size());
   std::vector<std::string> texts(count);
   for (std::uint32_t i = 0; i < count; ++i) {
-    texts[i].resize(forms[i].dataSize);
-    forms[i].pData = texts[i].data();
+    texts[i].resize((*forms)[i].dataSize);
+    (*forms)[i].pData = texts[i].data();
   }
-  status = query(device.device, &info, &count, forms.data());
-  if (status < VK_SUCCESS) return status;
+  const VkResult status = query(&count, forms->data());
+  if (status < VK_SUCCESS) return vulkan_error(status, kReading);
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (forms[i].isText != VK_TRUE) continue;
+    if ((*forms)[i].isText != VK_TRUE) continue;
     while (!texts[i].empty() && texts[i].back() == '\0') texts[i].pop_back();
-    result.listings.push_back({forms[i].name, std::move(texts[i])});
+    result.listings.push_back({(*forms)[i].name, std::move(texts[i])});
   }
-  return VK_SUCCESS;
+  return {};
 }
 
 }  // namespace
@@ -72,26 +72,26 @@ Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& devic
                                                         std::string_view name, bool isa) {
   VkPipelineInfoKHR pipeline_info{VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR};
   pipeline_info.pipeline = pipeline;
-  const auto query = device.vk.vkGetPipelineExecutablePropertiesKHR;
-  std::uint32_t count = 0;
-  VkResult status = query(device.device, &pipeline_info, &count, nullptr);
-  if (status != VK_SUCCESS) return vulkan_error(status, "vkGetPipelineExecutablePropertiesKHR");
-  std::vector<VkPipelineExecutablePropertiesKHR> executables(
-      count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR});
-  status = query(device.device, &pipeline_info, &count, executables.data());
-  if (status < VK_SUCCESS) return vulkan_error(status, "vkGetPipelineExecutablePropertiesKHR");
+  const auto executables = read_list(
+      "vkGetPipelineExecutablePropertiesKHR",
+      VkPipelineExecutablePropertiesKHR{VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR},
+      [&](auto... out) {
+        return device.vk.vkGetPipelineExecutablePropertiesKHR(device.device, &pipeline_info, out...);
+      });
+  if (!executables) return executables.error();
   std::vector<PipelineStatistics> results;
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < executables->size(); ++i) {
     PipelineStatistics result;
     result.pipeline = name;
-    result.executable = executables[i].name;
-    result.subgroup_size = executables[i].subgroupSize;
+    result.executable = (*executables)[i].name;
+    result.subgroup_size = (*executables)[i].subgroupSize;
     VkPipelineExecutableInfoKHR info{VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR};
     info.pipeline = pipeline;
     info.executableIndex = i;
-    status = read_entries(device, info, result);
-    if (status == VK_SUCCESS && isa) status = read_listings(device, info, result);
-    if (status != VK_SUCCESS) return vulkan_error(status, "reading pipeline statistics");
+    if (Result<void> s = read_entries(device, info, result); !s) return s.error();
+    if (isa) {
+      if (Result<void> s = read_listings(device, info, result); !s) return s.error();
+    }
     results.push_back(std::move(result));
   }
   return results;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/support.hpp"
-#include "merge/merge_program.hpp"
+#include "merge/merge_tensors.hpp"
 #include "support/cache_reference.hpp"
 #include "support/text.hpp"
 

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backward/backward_forms.hpp"
 #include "backward/backward_kernel.hpp"
 #include "backward/backward_layout.hpp"
 #include "backward/scale_parts.hpp"

@@ -28,7 +28,7 @@
 #include "forward/forward_program.hpp"
 #include "matmul/matmul_program.hpp"
 #include "matmul/matmul_tensors.hpp"
-#include "merge/merge_program.hpp"
+#include "merge/merge_tensors.hpp"
 #include "support/initial.hpp"
 #include "support/must.hpp"
 #include "support/text.hpp"

@@ -341,13 +341,12 @@ TileSizes named(std::uint32_t threads) {
 
 /// For each column an entry that asks for nothing else, most specific first, then one for all.
 std::vector<TileEntry> table_of_all_columns() {
-  return {{"lane", {DeviceClass::kGpu, Architecture::kAmdRdna, 2, 128, 64, 1024}, named(1)},
+  return {{"lane", {DeviceClass::kGpu, Architecture::kAmdRdna, 128, 64, 1024}, named(1)},
           {"lane", {DeviceClass::kAny, Architecture::kAmdRdna}, named(2)},
           {"lane", {DeviceClass::kAny, Architecture::kSwiftShader}, named(3)},
-          {"lane", {DeviceClass::kAny, Architecture::kAny, 2}, named(4)},
-          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 128}, named(5)},
-          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 0, 64}, named(6)},
-          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 0, 0, 1024}, named(7)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 128}, named(5)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 64}, named(6)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 0, 1024}, named(7)},
           {"lane", {DeviceClass::kCpu}, named(8)},
           {"tile", {}, named(9)},
           {"lane", {}, named(10)}};
@@ -365,13 +364,12 @@ TEST(TileTable, EachColumnDecidesAndTheGeneralEntryComesLast) {
         {"63x1023 d127", gcn, {10}},
         {"63x1023 d127", cpu, {8, 10}},
         {"63x1023 d127", swiftshader, {3, 8, 10}},
-        {"63x1023 d127 bf16", gcn, {4, 10}},    // keys of 2 bytes
-        {"63x1023 d127 query=f16", gcn, {10}},  // other elements do not count
+        {"63x1023 d127 bf16", gcn, {10}},  // types do not count
         {"63x1023 d128", gcn, {5, 10}},
         {"64x1023 d127", gcn, {6, 10}},
         {"63x1024 d127", gcn, {7, 10}},
-        {"64x1024 d128 f16", rdna, {1, 2, 4, 5, 6, 7, 10}},
-        {"64x1024 d128", rdna, {2, 5, 6, 7, 10}}}) {  // one column of the first is not met
+        {"64x1024 d128", rdna, {1, 2, 5, 6, 7, 10}},
+        {"64x1023 d128", rdna, {2, 5, 6, 10}}}) {  // one column of the first is not met
     Found found;
     for (const TileSizes& tile : matching_tiles(table_of_all_columns(), "lane", desc_of(problem), device))
       found.push_back(tile.threads);

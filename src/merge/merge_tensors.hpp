@@ -1,4 +1,4 @@
-// The passes of a merge.
+// The table of the tensors of a merge.
 #pragma once
 
 #include <vkattn/merge.hpp>
@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "attention/tensor_row.hpp"
-#include "program/program.hpp"
 
 namespace vkattn::detail {
 
@@ -20,8 +19,5 @@ struct TensorTable<MergeTensors> {
   static constexpr std::string_view kAlignmentName = "its alignment";
   [[nodiscard]] static std::span<const MergeTensorRow, kCount> rows();
 };
-
-/// The program of a valid descriptor.
-[[nodiscard]] Result<ProgramDesc> merge_program(const MergeDesc& desc, const Capabilities& capabilities);
 
 }  // namespace vkattn::detail
