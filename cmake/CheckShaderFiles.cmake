@@ -1,6 +1,6 @@
-# Script mode: each .glsl file below SHADERS works by itself: a shader that includes nothing else compiles, with and
-# without features. Files of which an extension is not known to the compiler GLSLANG are named by LEFT_OUT, a regular
-# expression. WORK is a folder for the shaders.
+# Script mode: checks that each .glsl file below SHADERS can be the only include of a shader: it must compile with and without
+# VKATTN_FEATURES. LEFT_OUT is a regular expression for the files that need extensions which the compiler GLSLANG lacks. Shaders
+# are written to WORK.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE files RELATIVE ${SHADERS} ${SHADERS}/*.glsl)
 file(MAKE_DIRECTORY ${WORK})

@@ -1,4 +1,4 @@
-# Run by CPack on what it is about to pack: each Debian package has the license where Debian's policy (12.5) looks for it.
+# CPack runs this before it packs. Copies the license to where Debian's policy (12.5) wants it in each Debian package.
 if(CPACK_GENERATOR STREQUAL "DEB")
   foreach(component IN LISTS CPACK_COMPONENTS_ALL)
     string(TOUPPER ${component} upper)

@@ -1,6 +1,6 @@
-# Script mode: packs the file SHADER as the gzip file GZIP, and embeds that as the C++ source OUTPUT with the variable
-# shader_<NAME> of the namespace NAMESPACE. Where SHADER is empty, GZIP is there already. Embedded as numbers: what compilers
-# take of string literals is limited.
+# Script mode: packs the file SHADER as the gzip file GZIP, and writes it to the C++ source OUTPUT as the variable shader_<NAME>
+# in the namespace NAMESPACE. If SHADER is empty, GZIP exists already. The bytes are written as numbers, because compilers limit
+# the length of string literals.
 cmake_minimum_required(VERSION 3.25)
 if(SHADER)
   file(ARCHIVE_CREATE OUTPUT ${GZIP} PATHS ${SHADER} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
@@ -9,7 +9,7 @@ file(READ ${GZIP} hex HEX)
 if(NOT hex MATCHES "^1f8b0800")
   message(FATAL_ERROR "${GZIP} is no gzip file without a name; make it by file(ARCHIVE_CREATE) of CMake or gzip -n")
 endif()
-# The time at which it was packed would make every build another.
+# Drop the time from gzip's header: with it, each build would differ.
 string(SUBSTRING "${hex}" 16 -1 hex)
 string(PREPEND hex 1f8b080000000000)
 string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")

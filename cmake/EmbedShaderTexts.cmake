@@ -1,10 +1,9 @@
-# Script mode: the text of shader files and the recipe of each binary as one C++ source. Each line of the list of
-# FILES is a path below FOLDER; each line of RECIPES is name|file|target environment|defines, defines separated by
-# spaces.
+# Script mode: writes the text of shader files and each binary's recipe to the C++ source OUTPUT. FILES is a list of paths below
+# FOLDER, one a line. Each line of RECIPES is name|file|target environment|defines, with spaces between defines.
 cmake_minimum_required(VERSION 3.25)
 
-# String literals longer than this are too long for some compilers; neighbours are joined. Their suffix gives the length:
-# counting it while compiling is more than Clang allows for all shaders together.
+# Some compilers refuse longer string literals, but join neighbouring ones. The suffix sv makes each a string_view of known
+# length: to count the length of all shaders while compiling would exceed Clang's limit.
 set(piece_length 8000)
 
 set(texts "")

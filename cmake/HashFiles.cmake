@@ -1,5 +1,5 @@
-# Included, or in script mode: `hash`, of all files below FOLDER that shaders are made of, by which saved score functions and
-# shaders that were compiled before know theirs. With OUTPUT as a header.
+# Included, or in script mode: sets `hash` to a hash of all shader sources below FOLDER. Saved score functions and precompiled
+# shaders carry it, so that the library knows those of its own sources. If OUTPUT is set, also writes the hash to that header.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE files RELATIVE ${FOLDER} ${FOLDER}/*)
 list(FILTER files EXCLUDE REGEX "^prebuilt/")

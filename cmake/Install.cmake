@@ -1,6 +1,6 @@
-# What is installed: headers, libraries, the CMake package `vkattn` with a component for each library, and files for pkg-config.
-# In another project that has not set VKATTN_INSTALL nothing of it is installed unless asked for by component; the rules are there
-# all the same, so that the project can export targets that link ours.
+# Installs headers, libraries, the CMake package `vkattn` with one component for each library, and files for pkg-config. In a
+# project that includes vkattn without VKATTN_INSTALL, each rule is EXCLUDE_FROM_ALL: it installs only a component that is asked
+# for. The rules must be there, so that the project can export targets that link ours.
 include(CMakePackageConfigHelpers)
 if(VKATTN_INSTALL)
   include(GNUInstallDirs)
@@ -18,7 +18,7 @@ endif()
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vkattn)
 set(pkg_config_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# vkattn_install(COMPONENT TARGET): as vkattn::COMPONENT.
+# vkattn_install(COMPONENT TARGET): installs TARGET as vkattn::COMPONENT.
 function(vkattn_install COMPONENT TARGET)
   set_target_properties(${TARGET} PROPERTIES EXPORT_NAME ${COMPONENT})
   install(TARGETS ${TARGET} EXPORT vkattn-${COMPONENT}
@@ -29,7 +29,7 @@ function(vkattn_install COMPONENT TARGET)
   install(EXPORT vkattn-${COMPONENT} NAMESPACE vkattn:: DESTINATION ${package_dir} COMPONENT vkattn_dev ${vkattn_not_by_default})
 endfunction()
 
-# vkattn_install_pkg_config(NAME DESCRIPTION LIBRARIES CFLAGS [REQUIRES]): relocatable, by the place of the file.
+# vkattn_install_pkg_config(NAME DESCRIPTION LIBRARIES CFLAGS [REQUIRES]): paths start at the file, so it can be moved.
 function(vkattn_install_pkg_config NAME DESCRIPTION LIBRARIES CFLAGS)
   set(REQUIRES "${ARGN}")
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE libdir)
@@ -40,8 +40,8 @@ function(vkattn_install_pkg_config NAME DESCRIPTION LIBRARIES CFLAGS)
   install(FILES ${PROJECT_BINARY_DIR}/${NAME}.pc DESTINATION ${pkg_config_dir} COMPONENT vkattn_dev)
 endfunction()
 
-# vkattn_imported_libraries(RESULT TARGETS...): the linker's flags for imported libraries and those that they link, each before what
-# it needs. Folders are named but for those that the compiler looks through by itself.
+# vkattn_imported_libraries(RESULT TARGETS...): linker flags for imported libraries and those that they link, each before
+# what it needs. Folders in which the compiler looks anyway are not named.
 function(vkattn_imported_libraries RESULT)
   set(flags "")
   foreach(target IN LISTS ARGN)
@@ -74,7 +74,7 @@ function(vkattn_imported_libraries RESULT)
       endif()
     endforeach()
   endforeach()
-  # What several need is behind the last of them.
+  # A library that several others need must follow the last of them: keep the last copy.
   list(REVERSE flags)
   list(REMOVE_DUPLICATES flags)
   list(REVERSE flags)
@@ -104,7 +104,7 @@ install(FILES ${PROJECT_BINARY_DIR}/vkattn-config.cmake ${PROJECT_BINARY_DIR}/vk
 if(NOT VKATTN_INSTALL)
   return()
 endif()
-# C programs that link the static library link C++'s libraries themselves.
+# C programs that link the static library must name C++'s libraries.
 set(libraries -lvkattn_core)
 foreach(library IN LISTS CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
   if(library MATCHES "^(stdc\\+\\+|c\\+\\+|c\\+\\+abi|m|pthread)$")

@@ -5,26 +5,26 @@ if(MSVC)
   target_compile_options(vkattn_options INTERFACE /W4 /permissive- /utf-8 $<$<BOOL:${VKATTN_WARNINGS_AS_ERRORS}>:/WX>)
 else()
   target_compile_options(vkattn_options INTERFACE
-    -Wall -Wextra -Wpedantic -Wno-missing-field-initializers  # Vulkan structs are begun with their sType only
+    -Wall -Wextra -Wpedantic -Wno-missing-field-initializers  # Vulkan structs are initialised with sType only
     -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 sees overlaps in std::string that are not there (PR 105651)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 warns of overlaps in std::string that do not exist (PR 105651)
     $<$<BOOL:${VKATTN_WARNINGS_AS_ERRORS}>:-Werror>)
   if(VKATTN_SANITIZE)
     target_compile_definitions(vkattn_options INTERFACE VKATTN_SANITIZED)
-    # Undefined behaviour ends the program too: a message alone would pass.
+    # End the program at undefined behaviour: after a mere message the test would pass.
     target_compile_options(vkattn_options INTERFACE -fsanitize=${VKATTN_SANITIZE} -fno-sanitize-recover=all
                            -fno-omit-frame-pointer)
     target_link_options(vkattn_options INTERFACE -fsanitize=${VKATTN_SANITIZE})
   endif()
 endif()
 if(VKATTN_BUILD_FUZZERS)
-  add_compile_options(-fsanitize=fuzzer-no-link)  # counts which lines run; only the fuzz targets have libFuzzer's main()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # counts the lines that run, without libFuzzer's main()
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
-# Standard headers are more than half of what Clang compiles. Precompiled once for the libraries, whose flags are the same,
-# and for each program that asks. GCC gains a fifth, and warns of what is not there (GCC 12: of std::string's overflows).
+# Standard headers are more than half of what Clang compiles. Precompiled once for all libraries, which have the same flags, and
+# once for each program that asks. GCC gains only a fifth, and then warns of errors that do not exist (GCC 12: std::string).
 function(vkattn_precompile_headers TARGET)
   if(NOT VKATTN_PRECOMPILE_HEADERS)
     return()
@@ -34,14 +34,14 @@ function(vkattn_precompile_headers TARGET)
     target_precompile_headers(${TARGET} PRIVATE <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <fstream>
       <functional> <limits> <map> <memory> <optional> <set> <span> <string> <string_view> <utility> <vector>)
   else()
-    # Clang takes a precompiled header with the same flags only.
+    # Clang accepts a precompiled header only under the flags that made it.
     set_target_properties(${TARGET} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
     target_precompile_headers(${TARGET} REUSE_FROM vkattn_core)
   endif()
 endfunction()
 
-# Where CMAKE_UNITY_BUILD or, of the core, VKATTN_SMALL_CODE asks for it, the sources of a folder are compiled as one: names of
-# unnamed namespaces are unique in a folder, not beyond.
+# For CMAKE_UNITY_BUILD and VKATTN_SMALL_CODE (of the core): compiles a folder's sources as one. Names in unnamed namespaces are
+# therefore unique within a folder, but not between folders.
 function(vkattn_unity_by_folder TARGET)
   set_target_properties(${TARGET} PROPERTIES UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${TARGET} SOURCES)

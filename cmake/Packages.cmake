@@ -1,5 +1,5 @@
-# Packages by CPack, where vkattn is built by itself: the target vkattn_source_archive makes an archive of the sources with packed
-# shaders, `cpack -G DEB` Debian packages of what is installed.
+# Packages by CPack, if vkattn is the top-level project. The target vkattn_source_archive makes an archive of the sources with
+# packed shaders. `cpack -G DEB` makes Debian packages of what is installed.
 set(prebuilt ${PROJECT_BINARY_DIR}/prebuilt)
 set(staging ${PROJECT_BINARY_DIR}/source_archive)
 
@@ -13,7 +13,7 @@ set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME vkattn-${PROJECT_VERSION})
 set(CPACK_SOURCE_INSTALLED_DIRECTORIES ${staging} /)
 
-# The shared library, what programs are built with, and the tool.
+# Debian packages: the shared library, the files to build programs with, and the tool.
 set(CPACK_GENERATOR DEB)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -21,7 +21,7 @@ set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/DebianCopyright.cmake)
 set(CPACK_COMPONENTS_ALL vkattn_lib vkattn_dev vkattn_tool)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
-# CPack fails without the programs that these take.
+# These two settings need programs; without them CPack fails.
 find_program(dpkg_shlibdeps dpkg-shlibdeps NO_CACHE)
 find_program(file_command file NO_CACHE)
 find_program(readelf readelf NO_CACHE)
@@ -41,14 +41,14 @@ if(TARGET vkattn_shared)
   list(APPEND needed "${CPACK_DEBIAN_VKATTN_LIB_PACKAGE_NAME} (= ${PROJECT_VERSION})")
 endif()
 if(TARGET vkattn_score_functions)
-  list(APPEND needed glslang-dev)  # find_package(vkattn) looks for it
+  list(APPEND needed glslang-dev)  # find_package(vkattn) needs it
 endif()
 list(JOIN needed ", " CPACK_DEBIAN_VKATTN_DEV_PACKAGE_DEPENDS)
 set(CPACK_COMPONENT_VKATTN_DEV_DESCRIPTION "Headers of C and C++, static libraries, and files for CMake and pkg-config.")
 set(CPACK_DEBIAN_VKATTN_TOOL_PACKAGE_NAME vkattn)
 set(CPACK_DEBIAN_VKATTN_TOOL_PACKAGE_SECTION utils)
-set(CPACK_DEBIAN_VKATTN_TOOL_PACKAGE_RECOMMENDS "libvulkan1")  # it is found at run time
-set(CPACK_COMPONENT_VKATTN_TOOL_DESCRIPTION "The command line tool: runs, explains, measures and tunes attention on the devices that there are.")
+set(CPACK_DEBIAN_VKATTN_TOOL_PACKAGE_RECOMMENDS "libvulkan1")  # the tool loads it at run time
+set(CPACK_COMPONENT_VKATTN_TOOL_DESCRIPTION "The command line tool: runs, explains, measures and tunes attention on this machine's devices.")
 if(NOT TARGET vkattn)
   list(REMOVE_ITEM CPACK_COMPONENTS_ALL vkattn_tool)
 endif()
@@ -65,7 +65,7 @@ if(TARGET vkattn_bench_shaders)
   list(APPEND shader_libraries vkattn_bench_shaders)
 endif()
 vkattn_add_prebuilt_shaders(${prebuilt} ${shader_libraries})
-# Who builds the archive cannot add what this compiler does not know.
+# Warn of binaries that this compiler cannot make: whoever builds the archive cannot add them.
 set(note "")
 get_property(names GLOBAL PROPERTY VKATTN_SHADERS)
 foreach(name IN LISTS names)

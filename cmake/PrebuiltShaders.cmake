@@ -1,15 +1,15 @@
-# Shaders that were compiled before: VKATTN_PREBUILT_SHADERS names a folder of <name>.gz, which the target
-# vkattn_prebuilt_shaders makes and the source archive has. Its list, shaders.txt, begins with the hash of the sources that they
-# were made of, so that none is used with a library of another version; then each line is a name.
+# Precompiled shaders: VKATTN_PREBUILT_SHADERS names a folder of files <name>.gz. The target vkattn_prebuilt_shaders makes one,
+# and the source archive has one. Its list, shaders.txt, begins with the hash of the shaders' sources, so that a library
+# of another version refuses them, then the compiler's version, then one name a line.
 
-# OUT: a hash of all files that shaders are made of.
+# OUT: a hash of all files from which shaders are made.
 function(vkattn_hash_shader_sources OUT)
   set(FOLDER ${PROJECT_SOURCE_DIR}/shaders)
   include(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/HashFiles.cmake)
   set(${OUT} ${hash} PARENT_SCOPE)
 endfunction()
 
-# OUT: why the folder lacks the shader; empty where it has it.
+# OUT: why the folder lacks the shader; empty if it has it.
 function(vkattn_reason_not_prebuilt NAME OUT)
   set(${OUT} "" PARENT_SCOPE)
   if(NOT NAME IN_LIST vkattn_prebuilt_names)
@@ -17,8 +17,8 @@ function(vkattn_reason_not_prebuilt NAME OUT)
   endif()
 endfunction()
 
-# vkattn_add_prebuilt_shaders(PREBUILT LIBRARIES...): a target that makes such a folder, PREBUILT, of the shaders in libraries of
-# vkattn_add_shader_library().
+# vkattn_add_prebuilt_shaders(PREBUILT LIBRARIES...): adds the target that makes the folder PREBUILT of the shaders in LIBRARIES
+# (see vkattn_add_shader_library()).
 function(vkattn_add_prebuilt_shaders PREBUILT)
   set(files "")
   foreach(library IN LISTS ARGN)

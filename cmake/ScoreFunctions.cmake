@@ -1,5 +1,5 @@
-# Finds glslang as a library, for score functions of the user's own. Sets VKATTN_HAVE_SCORE_FUNCTIONS.
-find_package(Threads QUIET)  # glslang 12 links it without looking for it
+# Finds glslang as a library, for users' score functions. Sets VKATTN_HAVE_SCORE_FUNCTIONS.
+find_package(Threads QUIET)  # glslang 12 links Threads without finding it
 find_package(glslang CONFIG QUIET)
 if(TARGET glslang::SPIRV AND TARGET glslang::glslang-default-resource-limits)
   set(VKATTN_HAVE_SCORE_FUNCTIONS TRUE)

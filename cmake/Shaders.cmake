@@ -1,8 +1,7 @@
-# GLSL to SPIR-V at build time. shaders/binaries.cmake lists every binary with vkattn_shader();
-# vkattn_add_shader_library() compiles the binaries of one set, makes each smaller with spirv-opt where that is
-# installed (-DVKATTN_SPIRV_OPT=OFF does without), validates it with spirv-val, and embeds it.
-# A binary whose GLSL extensions this compiler lacks is left out, and the summary says which and why; so are those that
-# options leave out. With VKATTN_PREBUILT_SHADERS binaries come from there, and nothing is compiled.
+# Compiles GLSL to SPIR-V at build time. shaders/binaries.cmake declares each binary with vkattn_shader().
+# vkattn_add_shader_library() compiles the binaries of one set, makes each smaller with spirv-opt if that is installed
+# (-DVKATTN_SPIRV_OPT=OFF does without), validates it with spirv-val, and embeds it. A binary is left out if the compiler lacks
+# its GLSL extensions or options exclude it; the summary says why. With VKATTN_PREBUILT_SHADERS all come from that folder.
 
 include(${CMAKE_CURRENT_LIST_DIR}/PrebuiltShaders.cmake)
 if(NOT VKATTN_PREBUILT_SHADERS)
@@ -12,7 +11,7 @@ if(NOT VKATTN_PREBUILT_SHADERS)
   endif()
   find_program(VKATTN_SPIRV_VAL NAMES spirv-val ${spirv_val_required})
   find_program(VKATTN_SPIRV_OPT NAMES spirv-opt)
-  # Makes binaries half as large. A build for another machine that cannot run it does without.
+  # Halves the size of packed binaries. A cross build that cannot run it embeds them unchanged.
   if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
     add_executable(vkattn_pack_shader EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/pack_shader.cpp
                                                        ${PROJECT_SOURCE_DIR}/src/spirv/spirv_deltas.cpp)
@@ -20,15 +19,15 @@ if(NOT VKATTN_PREBUILT_SHADERS)
     target_link_libraries(vkattn_pack_shader PRIVATE vkattn_options)
   endif()
 endif()
-# These passes remove variables, dead code and repetitions, a seventh of a binary. Without inlining, which doubles it, and
-# without simplifying arithmetic, which may change results. --ssa-rewrite makes phis; not for kernels with matrices, as
-# drivers seldom see phis of those.
+# These passes remove variables, dead code and repetitions: a seventh of a binary. Inlining is left out, as it doubles a binary;
+# simplifying arithmetic too, as it may change results. --ssa-rewrite makes phis. Kernels with cooperative matrices go without
+# it, because drivers seldom see phis of matrices.
 set(vkattn_spirv_passes --eliminate-dead-functions --eliminate-dead-branches --merge-blocks --eliminate-dead-code-aggressive
                         --redundancy-elimination --unify-const --eliminate-dead-code-aggressive --compact-ids)
 set(vkattn_matrix_spirv_passes --eliminate-local-single-block --eliminate-local-single-store ${vkattn_spirv_passes})
 list(PREPEND vkattn_spirv_passes --ssa-rewrite)
 
-# Sets OUT to TRUE where the compiler knows the GLSL extension.
+# OUT: whether the compiler knows the GLSL extension.
 function(vkattn_probe_glsl_extension EXTENSION OUT)
   set(cache_name VKATTN_HAVE_${EXTENSION})
   if(NOT DEFINED ${cache_name})
@@ -47,7 +46,7 @@ function(vkattn_probe_glsl_extension EXTENSION OUT)
 endfunction()
 
 # vkattn_form(WORD [TARGET_ENV env] [DEFINES ...] [GLSL_EXTENSIONS ...] [DEVICE_FEATURES ...])
-# names what a binary may have, and what compiler and device need for it.
+# declares a word that binaries' forms may contain, and what it needs of compiler and device.
 function(vkattn_form WORD)
   cmake_parse_arguments(ARG "" "TARGET_ENV" "DEFINES;GLSL_EXTENSIONS;DEVICE_FEATURES" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS)
@@ -59,7 +58,7 @@ function(vkattn_form WORD)
   set_property(GLOBAL APPEND PROPERTY VKATTN_FORMS ${WORD})
 endfunction()
 
-# OUT: why the options leave the binary of FILE with these words out; empty where they do not.
+# OUT: why options exclude the binary of FILE with these words; empty if they do not.
 function(vkattn_reason_to_leave_out FILE WORDS OUT)
   set(${OUT} "" PARENT_SCOPE)
   string(REGEX REPLACE "/.*" "" kernel "${FILE}")
@@ -76,7 +75,7 @@ function(vkattn_reason_to_leave_out FILE WORDS OUT)
   endif()
 endfunction()
 
-# OUT: which of the GLSL extensions the compiler lacks, in words; empty where it has all.
+# OUT: a sentence that names the GLSL extensions which the compiler lacks; empty if it has all.
 function(vkattn_reason_not_compiled EXTENSIONS OUT)
   set(missing "")
   foreach(extension IN LISTS EXTENSIONS)
@@ -138,8 +137,7 @@ function(vkattn_shader NAME SET FILE)
   set_property(GLOBAL APPEND PROPERTY VKATTN_SHADER_SET_${SET} ${NAME})
 endfunction()
 
-# Compiles one declared binary, without names for debuggers, and embeds it: OUT gets the C++ source, empty where the binary
-# is left out.
+# Compiles one declared binary without names for debuggers, and embeds it. OUT: the C++ source; empty if it is left out.
 function(vkattn_embed_shader NAME NAMESPACE OUT)
   foreach(field FILE TARGET_ENV DEFINES REASON FEATURES)
     get_property(${field} GLOBAL PROPERTY VKATTN_SHADER_${NAME}_${field})
@@ -204,8 +202,8 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
     VERBATIM)
 endfunction()
 
-# vkattn_add_shader_library(TARGET SET NAMESPACE): a library with `<namespace>::shader_binaries()`, declared in
-# the header <TARGET>.hpp, that holds the binaries of the set: one source and object for each, and a table of them.
+# vkattn_add_shader_library(TARGET SET NAMESPACE): a library with the binaries of SET, each in its own source and object, and a
+# table of them. Its function `<namespace>::shader_binaries()` is declared in the header <TARGET>.hpp.
 function(vkattn_add_shader_library TARGET SET NAMESPACE)
   get_property(names GLOBAL PROPERTY VKATTN_SHADER_SET_${SET})
   set(sources "")
@@ -262,8 +260,8 @@ std::span<const ::vkattn::detail::ShaderBinary> shader_binaries() { return kBina
   target_link_libraries(${TARGET} PRIVATE vkattn_options)
 endfunction()
 
-# vkattn_add_shader_texts(OUT SET NAMES...): OUT gets the path of a C++ source with src/score/shader_texts.hpp's functions: the
-# shaders of the set and those of other sets that are named as text, with what they include, and how each binary is made.
+# vkattn_add_shader_texts(OUT SET NAMES...): OUT is the path of a C++ source that defines the functions of
+# src/score/shader_texts.hpp: the text of SET's shaders, of NAMES' and of all files they include, and each binary's recipe.
 function(vkattn_add_shader_texts OUT SET)
   set(folder ${PROJECT_SOURCE_DIR}/shaders)
   get_property(names GLOBAL PROPERTY VKATTN_SHADER_SET_${SET})

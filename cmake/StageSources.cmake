@@ -1,5 +1,5 @@
-# Script mode: what the source archive holds, from SOURCE and the packed shaders in PREBUILT to STAGING. Builds and the like
-# that lie in SOURCE are no part of it.
+# Script mode: copies the source archive's files from SOURCE, and the packed shaders from PREBUILT, to STAGING. Other files in
+# SOURCE, such as builds, are not copied.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${STAGING})
 file(COPY ${SOURCE}/bench ${SOURCE}/cli ${SOURCE}/cmake ${SOURCE}/docs ${SOURCE}/examples ${SOURCE}/include ${SOURCE}/packaging

@@ -1,11 +1,11 @@
-# What tests/stages.txt says of a test: its stages as labels, and the filter of a gtest program or the files of pytest.
+# Reads tests/stages.txt: each test's stages, which become labels, and its filter for GoogleTest or its files for pytest.
 set(vkattn_stages_file ${PROJECT_SOURCE_DIR}/tests/stages.txt)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${vkattn_stages_file})
 set(vkattn_left_out_file ${PROJECT_BINARY_DIR}/tests_left_out.txt)
 file(WRITE ${vkattn_left_out_file} "")
 
-# vkattn_stages_ROW has the words of a row, vkattn_suites_ROW what stands under it, vkattn_apart each Suite.Test that is taken
-# out of its suite. tests/stages.py makes the filters of a line's own words.
+# vkattn_stages_ROW: the words of a row. vkattn_suites_ROW: the names below it. vkattn_apart: each Suite.Test that runs in
+# another row than its suite. Words such as `sanitize` behind a name are for tests/stages.py, which makes their filters.
 file(STRINGS ${vkattn_stages_file} lines REGEX "^ *[A-Za-z]")
 set(vkattn_apart "")
 foreach(line IN LISTS lines)
@@ -22,20 +22,20 @@ foreach(line IN LISTS lines)
   list(FILTER words EXCLUDE REGEX "^(sanitize|assisted)(:|$)")
   foreach(name IN LISTS words)
     list(APPEND vkattn_suites_${row} ${name})
-    if(name MATCHES "[.]" AND NOT row MATCHES "^(full[.]|threads$)")  # programs of their own, or beside the others
+    if(name MATCHES "[.]" AND NOT row MATCHES "^(full[.]|threads$)")  # these rows run tests once more, or in another program
       list(APPEND vkattn_apart ${name})
     endif()
   endforeach()
 endforeach()
 
-# The pattern of gtest for Suite or Suite.Test, of one kernel or of all.
+# OUT: GoogleTest's pattern for Suite or Suite.Test, for one kernel or for all.
 function(vkattn_gtest_pattern OUT NAME KERNEL)
   if(NOT NAME MATCHES "[.]")
     string(APPEND NAME ".*")
     if(KERNEL)
       string(APPEND NAME "/${KERNEL}")
     endif()
-  elseif(NAME MATCHES "/")  # it has parameters
+  elseif(NAME MATCHES "/")  # a test with parameters
     if(KERNEL)
       string(APPEND NAME "/${KERNEL}")
     else()
@@ -45,7 +45,7 @@ function(vkattn_gtest_pattern OUT NAME KERNEL)
   set(${OUT} ${NAME} PARENT_SCOPE)
 endfunction()
 
-# vkattn_row_filter(OUT ROW KERNEL): the filter for the tests of a row, of one kernel where that is not empty.
+# vkattn_row_filter(OUT ROW KERNEL): OUT is the filter for a row's tests, for one kernel or, if KERNEL is empty, for all.
 function(vkattn_row_filter OUT ROW KERNEL)
   set(patterns "")
   foreach(name IN LISTS vkattn_suites_${ROW})
@@ -70,12 +70,12 @@ function(vkattn_row_filter OUT ROW KERNEL)
   set(${OUT} "${filter}" PARENT_SCOPE)
 endfunction()
 
-# vkattn_label_test(NAME ROW LABEL...): labels of its kind, and the stages of its row.
+# vkattn_label_test(NAME ROW LABEL...): labels a test with LABELs and its row's stages.
 function(vkattn_label_test NAME ROW)
   set_tests_properties(${NAME} PROPERTIES LABELS "${ARGN};${vkattn_stages_${ROW}}")
 endfunction()
 
-# vkattn_leave_out_tests(WHY NAME...): rows, or lines under rows, that this build has not; NAME* stands for all that begin so.
+# vkattn_leave_out_tests(WHY NAME...): tells that this build lacks rows or names below rows. NAME* means all that begin so.
 function(vkattn_leave_out_tests WHY)
   foreach(name IN LISTS ARGN)
     message(STATUS "vkattn: left out: test ${name}: ${WHY}")

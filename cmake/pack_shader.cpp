@@ -1,6 +1,5 @@
-// vkattn_pack_shader SPIRV OUTPUT: writes the differences between a module's words, of which gzip makes half
-// as much (src/spirv/spirv_deltas.hpp). A tool of the build; what it writes is what the library will read
-// again.
+// vkattn_pack_shader SPIRV OUTPUT: writes the differences between a module's words, which gzip packs into
+// half as many bytes (src/spirv/spirv_deltas.hpp). Checks that the library can read the output.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

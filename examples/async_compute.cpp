@@ -1,8 +1,8 @@
 // Attention on a compute queue beside a graphics queue: while attention of one frame runs, graphics writes
-// the inputs of the next. Each queue counts on a timeline semaphore of its own, and buffers change their
-// owner where the queues are of two families. Devices with one queue run the same code on that.
+// the inputs of the next. Each queue counts on its own timeline semaphore, and buffers change owner if the
+// queues have different families. A device with one queue runs the same code on that queue.
 //
-// What graphics would do is a copy here: of the inputs from the host, and of the output back to it.
+// Copies stand in for graphics: inputs from the host, and the output back to it.
 #include <array>
 #include <deque>
 
@@ -20,7 +20,7 @@ constexpr std::size_t kQueryFloats = kHeads * kQueries * kDim, kKeyFloats = kHea
 constexpr std::size_t kInputFloats = kQueryFloats + 2 * kKeyFloats;
 constexpr std::size_t kFrames = 12, kFramesInFlight = 2;
 
-// A queue, and how far it has come: each submission signals the next value.
+// A queue and its progress: each submission signals the next value.
 class Queue {
  public:
   Queue(const Gpu& gpu, std::uint32_t family, std::uint32_t index)
@@ -32,8 +32,8 @@ class Queue {
   [[nodiscard]] const example::CommandPool& pool() const { return pool_; }
   [[nodiscard]] const example::Timeline& timeline() const { return timeline_; }
 
-  // Behind `value` of the other queue's timeline, for the stages that use what that has made. Gives the value
-  // that this queue's timeline has afterwards.
+  // Submits behind `value` of the other queue's timeline: `stages` wait, as they use that queue's results.
+  // Returns the value that this queue's timeline will have.
   std::uint64_t submit(VkCommandBuffer commands, const Queue& other, std::uint64_t value,
                        VkPipelineStageFlags stages) {
     ++value_;
@@ -61,8 +61,8 @@ class Queue {
   std::uint64_t value_ = 0;
 };
 
-// One half of handing a buffer over: the release on the old owner's queue, and the acquire, with the same
-// families, on the new one's. Within a family the semaphore is all that is needed.
+// One half of handing a buffer over: a release on the old owner's queue, or the acquire, with the same
+// families, on the new owner's. Within a family the semaphore is enough.
 void hand_over(VkCommandBuffer commands, const Buffer& buffer, const Queue& from, const Queue& to,
                VkPipelineStageFlags before, VkAccessFlags written, VkPipelineStageFlags after,
                VkAccessFlags used) {
@@ -86,7 +86,7 @@ vkattn::AttentionPlan make_plan(const Gpu& gpu) {
   return checked(vkattn::AttentionPlan::create(gpu.attention(), desc));
 }
 
-// What a frame in flight has of its own.
+// The objects of one frame in flight.
 struct Frame {
   Frame(const Gpu& gpu, const Queue& graphics, const Queue& compute, const vkattn::AttentionPlan& plan)
       : upload(gpu, kInputFloats * 4, VK_BUFFER_USAGE_TRANSFER_SRC_BIT),
@@ -110,7 +110,7 @@ struct Frame {
   Buffer upload, inputs, output, download, workspace;
   vkattn::Bindings bindings;
   VkCommandBuffer write = VK_NULL_HANDLE, attend = VK_NULL_HANDLE, read = VK_NULL_HANDLE;
-  std::uint64_t attended = 0, finished = 0;  // values of compute's timeline, and of graphics'
+  std::uint64_t attended = 0, finished = 0;  // values of the compute timeline, and of the graphics timeline
 };
 
 void copy(VkCommandBuffer commands, const Buffer& from, const Buffer& to) {
@@ -129,7 +129,7 @@ class Frames {
     bool right = true;
     for (std::size_t n = 0; n < kFrames; ++n) {
       if (n >= kFramesInFlight) right = is_right(n - kFramesInFlight) && right;
-      submit_inputs(n);  // graphics is a frame ahead of what it reads of compute
+      submit_inputs(n);  // graphics writes one frame ahead of the one it reads
       if (n > 0) submit_reading(n - 1);
     }
     submit_reading(kFrames - 1);
@@ -148,7 +148,7 @@ class Frames {
     Frame& it = frame(n);
     for (std::size_t i = 0; i < kInputFloats; ++i) it.upload.values()[i] = input(n, i);
     example::begin(it.write);
-    // Of what compute had there nothing is kept: no owner hands it back.
+    // Nothing of compute's old contents is kept, so compute need not release the buffer.
     copy(it.write, it.upload, it.inputs);
     hand_over(it.write, it.inputs, graphics_, compute_, VK_PIPELINE_STAGE_TRANSFER_BIT,
               VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, 0);
@@ -166,7 +166,7 @@ class Frames {
     it.attended = compute_.submit(it.attend, graphics_, written, needs_.first_stages);
   }
 
-  // Graphics uses what attention has made.
+  // Graphics uses the results of attention.
   void submit_reading(std::size_t n) {
     Frame& it = frame(n);
     example::begin(it.read);
@@ -179,7 +179,7 @@ class Frames {
     it.finished = graphics_.submit(it.read, compute_, it.attended, VK_PIPELINE_STAGE_TRANSFER_BIT);
   }
 
-  // Waits for the frame, whose buffers are free afterwards.
+  // Waits for the frame and checks it. Its buffers are free afterwards.
   bool is_right(std::size_t n) {
     Frame& it = frame(n);
     graphics_.timeline().wait(it.finished);
@@ -213,7 +213,7 @@ struct Choice {
   std::uint32_t graphics_family, compute_family, compute_index;
 };
 
-// Two families where there are two, else two queues of one, else one queue for both.
+// Two families if the device has them, otherwise two queues of one family, otherwise one queue for both.
 Choice choose(const Gpu& gpu) {
   const auto graphics = gpu.family(VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
   const auto compute = gpu.family(VK_QUEUE_COMPUTE_BIT, VK_QUEUE_GRAPHICS_BIT);

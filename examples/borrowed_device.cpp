@@ -1,5 +1,6 @@
-// The core layer in a program that has its own Vulkan device: what the program enabled is told once, and
-// attention is recorded into a command buffer of the program, with its own barriers and its own submission.
+// The core layer in a program with its own Vulkan device: the program tells once what it has enabled.
+// Attention is recorded into the program's command buffer, between the program's barriers, and the program
+// submits it.
 #include <vkattn/attention_plan.hpp>
 
 #include <vulkan/vulkan.h>
@@ -28,7 +29,7 @@ T checked(vkattn::Result<T> result) {
   return *std::move(result);
 }
 
-// The program's own Vulkan objects, as an engine would have them anyway.
+// The program's own Vulkan objects; an engine has them anyway.
 struct App {
   VkInstance instance = VK_NULL_HANDLE;
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
@@ -41,8 +42,8 @@ struct App {
   float* mapped = nullptr;
 };
 
-// What this device would enable for its own purposes; the same structure is later shown to vkattn. float32
-// tensors need no feature, 16-bit ones are faster with storageBuffer16BitAccess.
+// The features that this program enables for its own purposes; vkattn is later shown the same structure.
+// float32 tensors need no feature; 16-bit tensors are faster with storageBuffer16BitAccess.
 VkPhysicalDevice16BitStorageFeatures supported_features(VkPhysicalDevice device) {
   VkPhysicalDevice16BitStorageFeatures storage{};
   storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
@@ -63,7 +64,7 @@ void create_instance(App& app) {
   check(vkCreateInstance(&create, nullptr, &app.instance), "vkCreateInstance");
 }
 
-// The first device with a compute queue. vkattn::Runtime chooses with more care.
+// Takes the first device with a compute queue. vkattn::Runtime chooses with more care.
 void find_device(App& app) {
   std::uint32_t count = 1;
   const VkResult result = vkEnumeratePhysicalDevices(app.instance, &count, &app.physical_device);
@@ -98,8 +99,7 @@ void create_device(App& app, const void* features) {
   check(vkCreateCommandPool(app.device, &pool, nullptr, &app.commands), "vkCreateCommandPool");
 }
 
-// One buffer for all tensors: they may lie at any multiple of 16 bytes, or of what
-// TensorDesc::alignment_bytes says.
+// One buffer for all tensors. They may begin at any multiple of 16 bytes, or of TensorDesc::alignment_bytes.
 void create_buffer(App& app, VkDeviceSize bytes) {
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
@@ -126,7 +126,7 @@ void create_buffer(App& app, VkDeviceSize bytes) {
   app.mapped = static_cast<float*>(mapped);
 }
 
-// The program orders the work: here the host reads what the kernel wrote.
+// The program orders the work: its barrier lets the host read what the kernel wrote.
 void submit(const App& app, const vkattn::AttentionPlan& plan, const vkattn::Bindings& bindings) {
   VkCommandBufferAllocateInfo allocate{};
   allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
@@ -173,7 +173,7 @@ void attend(const App& app, const VkPhysicalDevice16BitStorageFeatures& features
   options.kv_splits = 1;  // with splits a plan may need a workspace: see plan.workspace_bytes()
   const vkattn::AttentionPlan plan = checked(vkattn::AttentionPlan::create(device, desc, options));
 
-  // Floats 0 to 7: Q, and K through the same bytes; 8 to 11: V; 12 to 15: O.
+  // Floats 0 to 7 are Q, and K in the same bytes; 8 to 11 are V; 12 to 15 are O.
   constexpr std::array<float, 12> kInputs{1, 0, 1, 0, 0, 1, 0, 1, 2, 3, 5, 7};
   std::memcpy(app.mapped, kInputs.data(), sizeof(kInputs));
   vkattn::AttentionTensors tensors;
@@ -196,7 +196,7 @@ int main() {
   const VkPhysicalDevice16BitStorageFeatures features = supported_features(app.physical_device);
   create_device(app, &features);
   create_buffer(app, 64);
-  attend(app, features);  // plan and bindings are gone when it returns, before the device
+  attend(app, features);  // destroys plan and bindings before the device
   vkDestroyBuffer(app.device, app.buffer, nullptr);
   vkFreeMemory(app.device, app.memory, nullptr);
   vkDestroyCommandPool(app.device, app.commands, nullptr);

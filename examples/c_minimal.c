@@ -1,7 +1,6 @@
-/* Attention in C99, on a Vulkan device of the program's own: what the program enables, a plan, one execution. The calls
-   are those of libvulkan; with a function table of its own a program passes its vkGetInstanceProcAddr all the same.
-   Prints the numbers of the other small examples, and ends with 1 where they are wrong and with 77 where there is no
-   device. */
+/* Attention in C99 on the program's own Vulkan device: the device, a plan, one execution. The program calls libvulkan; a program
+   with a function table of its own passes its vkGetInstanceProcAddr in the same way. It prints the same numbers as the other
+   small examples. It ends with 1 if they are wrong, and with 77 if there is no device. */
 #include <vulkan/vulkan.h>
 
 #include <vkattn/vkattn.h>
@@ -11,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Vulkan's objects, as a program has them anyway. */
+/* The program's own Vulkan objects. */
 typedef struct app {
   VkInstance instance;
-  VkDebugUtilsMessengerEXT messenger; /* null: the validation layer is not installed */
+  VkDebugUtilsMessengerEXT messenger; /* null if the validation layer is not installed */
   VkPhysicalDevice physical_device;
   VkDevice device;
   VkQueue queue;
@@ -66,7 +65,7 @@ static int has_layer(const char* name) {
   return 0;
 }
 
-/* With validation of calls and of synchronization, where the layer is installed. */
+/* Creates the instance, with validation of calls and of synchronization if the layer is installed. */
 static void create_instance(app* a) {
   const char* layer = "VK_LAYER_KHRONOS_validation";
   const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
@@ -78,7 +77,7 @@ static void create_instance(app* a) {
   validation.enabledValidationFeatureCount = 1;
   validation.pEnabledValidationFeatures = &synchronization;
 #ifdef VK_EXT_layer_settings
-  /* Newer layers look at accesses in shaders only when told to. */
+  /* Newer layers check accesses in shaders only if they are told to. */
   const VkBool32 yes = VK_TRUE;
   const VkLayerSettingEXT setting = {layer, "syncval_shader_accesses_heuristic", VK_LAYER_SETTING_TYPE_BOOL32_EXT, 1,
                                      &yes};
@@ -110,7 +109,7 @@ static void create_instance(app* a) {
   check(create_messenger(a->instance, &messages, NULL, &a->messenger), "vkCreateDebugUtilsMessengerEXT");
 }
 
-/* The first device and its first family with compute. */
+/* Takes the first device and its first family with compute. */
 static void choose_device(app* a) {
   VkQueueFamilyProperties families[32];
   uint32_t count = 1;
@@ -123,7 +122,7 @@ static void choose_device(app* a) {
   if (a->queue_family == count) skip("no Vulkan device with a compute queue");
 }
 
-/* The device gets what the program asks for (here nothing) and what attention gains from; then it is borrowed, with the
+/* Creates the device with the program's features (here none) and everything that makes attention faster, and borrows it with the
    same lists. */
 static void create_device(app* a) {
   const float priority = 1;
@@ -161,7 +160,7 @@ static void create_device(app* a) {
   check_attention(vkattn_device_create(&desc, &a->attention, &error), &error);
 }
 
-/* One buffer for all tensors, seen by the host. */
+/* One buffer for all tensors, which the host sees. */
 static void create_buffer(app* a, VkDeviceSize bytes, VkBufferUsageFlags usage) {
   const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
@@ -184,7 +183,7 @@ static void create_buffer(app* a, VkDeviceSize bytes, VkBufferUsageFlags usage) 
   a->mapped = mapped;
 }
 
-/* Records and submits the plan; the barrier behind it is the program's. */
+/* Records and submits the plan, with the program's barrier behind it. */
 static void execute(app* a, vkattn_plan* plan, const vkattn_bindings* bindings, const vkattn_requirements* needs) {
   VkCommandPoolCreateInfo pool = {VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
   VkCommandBufferAllocateInfo allocate = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
@@ -211,7 +210,7 @@ static void execute(app* a, vkattn_plan* plan, const vkattn_bindings* bindings, 
   check(vkQueueWaitIdle(a->queue), "vkQueueWaitIdle");
 }
 
-/* softmax(Q K^T / sqrt(4)) V of two queries and two keys, V two wide, in double precision. */
+/* softmax(Q K^T / sqrt(4)) V of two queries, two keys and values of 2 elements, in double precision. */
 static void plain_attention(const float* query, const float* key, const float* value, double* output) {
   for (int i = 0; i < 2; ++i) {
     double weights[2], sum = 0;
@@ -246,7 +245,7 @@ static int attend(app* a) {
   vkattn_requirements_init(&needs);
   check_attention(vkattn_plan_get_requirements(plan, &needs, &error), &error);
 
-  /* Bytes 0 to 31: Q, and K through the same bytes; 32: V; 48: O; from 256 on the workspace, where one is needed. */
+  /* Bytes 0 to 31 are Q, and K in the same bytes; from 32 on V; from 48 on O; from 256 on the workspace, if one is needed. */
   create_buffer(a, 256 + needs.workspace_bytes, needs.tensor_usage | needs.workspace_usage);
   memcpy(a->mapped, inputs, sizeof(inputs));
   const vkattn_binding tensors[] = {{VKATTN_TENSOR_QUERY, a->buffer, 0, 32},
@@ -257,7 +256,7 @@ static int attend(app* a) {
   execution.tensors = tensors;
   execution.tensor_count = 4;
   execution.workspace = a->buffer;
-  execution.workspace_offset = 256; /* no device asks for more than that as its alignment */
+  execution.workspace_offset = 256; /* no device requires a larger alignment */
   execution.workspace_size = needs.workspace_bytes;
   check_attention(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error), &error);
   execute(a, plan, bindings, &needs);

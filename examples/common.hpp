@@ -1,5 +1,5 @@
-// What these programs need of Vulkan and an engine has anyway: buffers that the host sees, command pools, a
-// timeline; and a plain formula to compare with.
+// Parts of Vulkan that these programs need and an engine has anyway: buffers that the host sees, command
+// pools, a timeline; and a plain formula to compare with.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace example {
 
-// A buffer with memory of its own that the host sees. The Gpu outlives it.
+// A buffer with memory of its own, which the host sees. The Gpu outlives it.
 class Buffer {
  public:
   Buffer() = default;
@@ -40,7 +40,6 @@ class Buffer {
 
   [[nodiscard]] VkBuffer handle() const { return handle_; }
   [[nodiscard]] vkattn::BufferRange range() const { return {handle_, 0, bytes_}; }
-  // Its contents as numbers.
   template <class T = float>
   [[nodiscard]] std::span<T> values() const {
     return {static_cast<T*>(mapped_), static_cast<std::size_t>(bytes_) / sizeof(T)};
@@ -54,14 +53,14 @@ class Buffer {
   void* mapped_ = nullptr;
 };
 
-// What a plan needs as its workspace; an empty range where that is nothing.
+// The workspace of a plan; an empty Buffer if the plan needs none.
 inline Buffer make_workspace(const Gpu& gpu, const vkattn::AttentionPlan& plan) {
   const vkattn::PlanRequirements needs = plan.requirements();
   return needs.workspace_bytes == 0 ? Buffer() : Buffer(gpu, needs.workspace_bytes, needs.workspace_usage);
 }
 
-// Of a program that takes up to `most` words and no options: its exit code where they ask for help, which is
-// printed, or are not understood.
+// For a program that takes up to `most` words and no options. Prints the help if it is asked for, or the
+// usage if the words are wrong, and gives the program's exit code then.
 inline std::optional<int> help_code(int count, char** words, int most, const char* usage) {
   bool is_wrong = count > most + 1;
   for (int i = 1; i < count; ++i) {
@@ -77,7 +76,7 @@ inline std::optional<int> help_code(int count, char** words, int most, const cha
   return EXIT_FAILURE;
 }
 
-// A command pool of one family; its command buffers go with it.
+// A command pool of one family. It owns its command buffers.
 class CommandPool {
  public:
   CommandPool(const Gpu& gpu, std::uint32_t family) : device_(gpu.device) {
@@ -115,8 +114,7 @@ inline void barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAcces
   vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-// Submits what `record` records, and waits: for the time of loading, and for programs that have nothing else
-// to do.
+// Submits what `record` records, and waits: while a program loads, or if it has nothing else to do.
 template <class Record>
 void execute(VkQueue queue, const CommandPool& pool, const Record& record) {
   const VkCommandBuffer commands = pool.allocate();
@@ -130,8 +128,8 @@ void execute(VkQueue queue, const CommandPool& pool, const Record& record) {
   check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
 }
 
-// A semaphore that counts; needs the feature timelineSemaphore. Its end waits for the device, so no other
-// thread may use a queue meanwhile.
+// A semaphore that counts; it needs the feature timelineSemaphore. The destructor waits for the device, so no
+// other thread may use a queue meanwhile.
 class Timeline {
  public:
   explicit Timeline(const Gpu& gpu) : device_(gpu.device) {
@@ -142,8 +140,8 @@ class Timeline {
   }
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
-  // A value is seen before the driver's thread has done with the semaphores of its submission: Mesa 22.3
-  // still takes the lock of the semaphore that the submission waited for. It has when the device is idle.
+  // The host sees a value before the driver's thread is done with the submission's semaphores: Mesa 22.3
+  // still takes the lock of the semaphore that the submission waited for. When the device is idle it is done.
   ~Timeline() {
     vkDeviceWaitIdle(device_);
     vkDestroySemaphore(device_, handle_, nullptr);
@@ -163,7 +161,7 @@ class Timeline {
   VkSemaphore handle_ = VK_NULL_HANDLE;
 };
 
-// softmax(q K^T / sqrt(dim)) V of one query: `keys` and `values` are rows as long as it is.
+// softmax(q K^T / sqrt(dim)) V of one query. The rows of `keys` and `values` are as long as the query.
 inline std::vector<double> plain_attention(std::span<const float> query, std::span<const float> keys,
                                            std::span<const float> values) {
   const std::size_t dim = query.size(), count = keys.size() / dim;
@@ -181,7 +179,7 @@ inline std::vector<double> plain_attention(std::span<const float> query, std::sp
   return output;
 }
 
-// NaN where there is one.
+// The largest difference, or NaN if there is one.
 inline double largest_difference(std::span<const float> got, std::span<const double> expected) {
   double largest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {

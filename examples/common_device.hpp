@@ -1,5 +1,5 @@
-// An instance with validation where its layer is installed, and a device with what attention gains from: by
-// libvulkan, or by a volk of the program's own where EXAMPLE_OWN_VOLK is defined.
+// An instance, with validation if its layer is installed, and a device with everything that makes attention
+// faster. Calls go through libvulkan, or, with EXAMPLE_OWN_VOLK, through the program's own volk.
 #pragma once
 
 #ifdef EXAMPLE_OWN_VOLK
@@ -26,7 +26,7 @@
 
 namespace example {
 
-// Ends the program where a call failed.
+// Ends the program if a call failed.
 inline void check(VkResult result, const char* what) {
   if (result >= VK_SUCCESS) return;
   std::fprintf(stderr, "%s failed: VkResult %d\n", what, static_cast<int>(result));
@@ -42,7 +42,7 @@ T checked(vkattn::Result<T> result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-// For CTest: the program could not run here.
+// Ends the program with the code that tells CTest that it could not run here.
 [[noreturn]] inline void skip(const char* why) {
   std::fprintf(stderr, "%s\n", why);
   std::exit(77);
@@ -50,7 +50,7 @@ T checked(vkattn::Result<T> result) {
 
 inline std::atomic<int> validation_errors = 0;
 
-// What main() returns, once all Vulkan objects are gone: validation speaks up to the end.
+// The exit code of main(). It is called when all Vulkan objects are gone, as validation speaks up to the end.
 inline int exit_code(bool results_are_right) {
   if (!results_are_right) std::fprintf(stderr, "the results are not what they should be\n");
   if (validation_errors != 0) std::fprintf(stderr, "%d validation errors\n", validation_errors.load());
@@ -65,8 +65,8 @@ inline VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
   return VK_FALSE;
 }
 
-// An instance, the best physical device with the Vulkan version asked for, and once open() was called a
-// device. Destroyed last: declare it before everything else.
+// An instance, the best physical device of at least the given Vulkan version, and, after open(), a device. It
+// must be destroyed last, so declare it before everything else.
 class Gpu {
  public:
   explicit Gpu(std::uint32_t api_version) : api_version_(api_version) {
@@ -92,7 +92,7 @@ class Gpu {
 
   [[nodiscard]] const vkattn::Device& attention() const { return *attention_; }
 
-  // The first family with all of `flags` and none of `without`; nothing where there is none.
+  // The first family with all of `flags` and none of `without`, if there is one.
   [[nodiscard]] std::optional<std::uint32_t> family(VkQueueFlags flags, VkQueueFlags without = 0) const {
     for (std::uint32_t i = 0; i < families.size(); ++i) {
       if ((families[i].queueFlags & flags) == flags && (families[i].queueFlags & without) == 0) return i;
@@ -100,8 +100,8 @@ class Gpu {
     return std::nullopt;
   }
 
-  // Makes the device with the program's own chain of features, adds what attention gains from, and borrows
-  // it.
+  // Creates the device with the program's own chain of features and whatever makes attention faster, and
+  // borrows it.
   void open(std::span<const VkDeviceQueueCreateInfo> queues, void* features = nullptr) {
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
     info.pNext = features;
@@ -130,7 +130,7 @@ class Gpu {
     attention_ = checked(vkattn::Device::borrow(desc));
   }
 
-  // Memory with all of `flags`; Vulkan promises a type that is host-visible and coherent for every buffer.
+  // Allocates memory with all of `flags`. Vulkan promises a host-visible, coherent type for every buffer.
   [[nodiscard]] VkDeviceMemory allocate(const VkMemoryRequirements& needs,
                                         VkMemoryPropertyFlags flags) const {
     VkPhysicalDeviceMemoryProperties types{};
@@ -162,7 +162,7 @@ class Gpu {
     });
   }
 
-  // With validation of calls and of synchronization, where the layer is installed.
+  // Creates the instance, with validation of calls and of synchronization if the layer is installed.
   void create_instance() {
 #ifdef EXAMPLE_OWN_VOLK
     if (volkInitialize() != VK_SUCCESS) skip("no Vulkan loader");
@@ -176,7 +176,7 @@ class Gpu {
     validation.enabledValidationFeatureCount = 1;
     validation.pEnabledValidationFeatures = &synchronization;
 #ifdef VK_EXT_layer_settings
-    // Newer layers look at accesses in shaders only when told to.
+    // Newer layers check accesses in shaders only if they are told to.
     const VkBool32 yes = VK_TRUE;
     const VkLayerSettingEXT setting{layer, "syncval_shader_accesses_heuristic",
                                     VK_LAYER_SETTING_TYPE_BOOL32_EXT, 1, &yes};
@@ -213,7 +213,7 @@ class Gpu {
           "vkCreateDebugUtilsMessengerEXT");
   }
 
-  // A GPU where there is one, else a CPU.
+  // Chooses a GPU if there is one, otherwise a CPU.
   void choose_device() {
     std::uint32_t count = 0;
     check(vkEnumeratePhysicalDevices(instance, &count, nullptr), "vkEnumeratePhysicalDevices");

@@ -1,6 +1,6 @@
 // A decode loop with a KV cache: each step appends one token's keys and values on the device, rotates its
-// queries and attends over what the cache then holds. The lengths stay on the device from step to step.
-// Every output is checked against a plain recomputation here.
+// queries, and attends over all keys that the cache then holds. The lengths stay on the device from step to
+// step. A plain computation checks every output.
 #include <vkattn/cache.hpp>
 #include <vkattn/runtime.hpp>
 
@@ -21,7 +21,7 @@ constexpr std::int64_t kCapacity = 32;  // keys that the cache has room for
 constexpr std::int64_t kPrompt = 5, kSteps = 4;
 using Lengths = std::array<std::int32_t, kBatch>;
 
-// Ends the program where a call failed: the error says what and why.
+// Ends the program if a call failed. The error says what failed and why.
 template <class T>
 T checked(vkattn::Result<T> result) {
   if (result.ok()) return *std::move(result);
@@ -43,14 +43,14 @@ vkattn::Buffer upload(const vkattn::Runtime& runtime, const Values& values) {
   return buffer;
 }
 
-// What a model would compute from its tokens.
+// The numbers that a model would compute from its tokens.
 enum Kind : int { kQuery, kKey, kValue };
 float element(Kind kind, std::int64_t batch, std::int64_t head, std::int64_t position, std::int64_t dim) {
   const std::int64_t seed = 1 + 37 * kind + 29 * batch + 11 * head + 17 * position + 5 * dim;
   return static_cast<float>(std::sin(static_cast<double>(seed)));
 }
 
-// (batch, heads, count, dim): so many tokens of each batch entry, from a position of its own on.
+// (batch, heads, count, dim): `count` tokens of each batch entry, from its own first position on.
 std::vector<float> tokens(Kind kind, std::int64_t heads, const Lengths& first, std::int64_t count) {
   std::vector<float> values;
   for (std::int64_t b = 0; b < kBatch; ++b) {
@@ -72,26 +72,26 @@ vkattn::AppendDesc append_desc(std::int64_t new_length) {
   desc.new_length = new_length;
   desc.head_dim = kDim;
   desc.cache_length = kCapacity;
-  desc.has_positions = true;      // read from a device buffer: where each batch entry's cache ends
-  desc.writes_kv_lengths = true;  // and written there again, the new rows added
+  desc.has_positions = true;      // a device buffer says where each batch entry's cache ends
+  desc.writes_kv_lengths = true;  // and gets the lengths with the new rows
   desc.rotary = {vkattn::RotaryStyle::kHalfSplit, kDim};
   return desc;
 }
 
-// One new query of each batch entry over its cache.
+// One new query of each batch entry attends over its cache.
 vkattn::AttentionDesc attention_desc() {
   vkattn::AttentionDesc desc;
   desc.batch = kBatch;
   desc.query_heads = kQueryHeads;
   desc.kv_heads = kKvHeads;
   desc.query_length = 1;
-  desc.kv_length = kCapacity;  // at most; in use are as many as the buffer says
+  desc.kv_length = kCapacity;  // at most: the buffer says how many are in use
   desc.kv_lengths = vkattn::Lengths::kPerEntry;
   desc.head_dim = kDim;
   return desc;
 }
 
-// A token's queries or keys, rotated as the device does it.
+// A token's queries or keys, rotated like the device's.
 std::array<double, kDim> rotated(Kind kind, std::int64_t batch, std::int64_t head, std::int64_t position) {
   std::array<double, kDim> row{};
   constexpr std::int64_t kHalf = kDim / 2;
@@ -145,7 +145,7 @@ double largest_error(const std::vector<float>& output, const Lengths& positions)
 
 struct Cache {
   vkattn::Buffer key, value;
-  vkattn::Buffer lengths;  // of each batch entry, for appends and attention alike
+  vkattn::Buffer lengths;  // of each batch entry; appends and attention share them
 };
 
 Cache make_cache(const vkattn::Runtime& runtime) {
@@ -153,7 +153,7 @@ Cache make_cache(const vkattn::Runtime& runtime) {
   return {upload(runtime, empty), upload(runtime, empty), upload(runtime, Lengths{0, 0})};
 }
 
-// Prompts of different lengths in one append. (A model would attend here as well.)
+// Appends prompts of different lengths at once. (A model would attend here as well.)
 void append_prompts(const vkattn::Runtime& runtime, const Cache& cache, const Lengths& prompt_lengths) {
   vkattn::AppendDesc desc = append_desc(kPrompt);
   desc.query_heads = 0;
@@ -182,7 +182,7 @@ int main() {
   Lengths positions{kPrompt, 3};
   append_prompts(runtime, cache, positions);
 
-  // One token for each batch entry: both plans serve every step.
+  // One token for each batch entry. Both plans serve every step.
   const vkattn::Buffer query = upload(runtime, std::vector<float>(kBatch * kQueryHeads * kDim));
   const vkattn::Buffer key = upload(runtime, std::vector<float>(kBatch * kKvHeads * kDim));
   const vkattn::Buffer value = upload(runtime, std::vector<float>(kBatch * kKvHeads * kDim));
@@ -191,7 +191,7 @@ int main() {
   const vkattn::AppendPlan append = checked(vkattn::AppendPlan::create(
       runtime.device(), append_desc(1), {.pipeline_cache = runtime.pipeline_cache()}));
   vkattn::AppendTensors new_rows;
-  new_rows.query = new_rows.query_output = query.range();  // rotated where they are
+  new_rows.query = new_rows.query_output = query.range();  // rotated in place
   new_rows.key = key.range();
   new_rows.value = value.range();
   new_rows.cache_key = cache.key.range();
@@ -218,7 +218,7 @@ int main() {
     send(query, kQuery, kQueryHeads);
     send(key, kKey, kKvHeads);
     send(value, kValue, kKvHeads);
-    // Each execute() waits. In a command buffer of your own, put a memory barrier between the two.
+    // Each execute() waits. In your own command buffer, put a memory barrier between the two.
     checked(runtime.execute([&](VkCommandBuffer commands) { append.record(commands, append_bindings); }));
     checked(runtime.execute(attention, bindings));
 

@@ -1,11 +1,11 @@
-// A frame of a renderer with attention in the middle: Vulkan 1.3 by a volk of the program's own, memory by
-// VMA where that is at hand, dynamic rendering, synchronization2, two frames in flight by a timeline
-// semaphore, nothing on screen.
+// A frame of a renderer with attention in the middle: Vulkan 1.3 through the program's own volk, memory
+// through VMA if it is installed, dynamic rendering, synchronization2, two frames in flight on a timeline
+// semaphore, and nothing on screen.
 //
-// One command buffer: a render pass; the engine's own compute, which makes queries, keys and values of a
-// token; the append to the cache; attention; the engine's compute again, for which its pipeline, set and push
-// constants are bound anew; a render pass that draws what came out as bars. Each frame the cache grows by a
-// token. Values and pixels are checked.
+// One command buffer has a render pass; the engine's own compute, which makes the queries, keys and values of
+// a token; the append to the cache; attention; the engine's compute again, which binds its pipeline, set and
+// push constants anew; and a render pass that draws the results as bars. The cache grows by a token each
+// frame. Values and pixels are checked.
 #define VOLK_IMPLEMENTATION
 #include "common.hpp"
 
@@ -20,7 +20,7 @@ using example::Gpu;
 constexpr std::uint32_t kFrames = 40, kFramesInFlight = 2;
 constexpr float kGroundHeight = 0.9F;
 
-// The token in tokens.comp.
+// The same element of a token as in tokens.comp.
 float element(std::uint32_t kind, std::uint32_t position, std::uint32_t i) {
   std::uint32_t h = kind * 0x9e3779b9U + position * 0x85ebca6bU + i * 0xc2b2ae35U;
   h = (h ^ h >> 15U) * 0x2c1b3c6dU;
@@ -50,8 +50,8 @@ void render(const Frame& frame, const Pipelines& pipelines, VkAttachmentLoadOp l
   vkCmdEndRendering(frame.commands);
 }
 
-// The engine's own compute. After plan.record() another pipeline, set 0 and push constants are in their
-// place.
+// The engine's own compute. It binds everything anew: plan.record() has replaced pipeline, set 0 and push
+// constants.
 void compute(const Frame& frame, const Pipelines& pipelines, const ComputePush& push) {
   vkCmdBindPipeline(frame.commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.compute);
   vkCmdBindDescriptorSets(frame.commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.compute_layout, 0, 1,
@@ -65,11 +65,11 @@ void record_attention(const Frame& frame, const Pipelines& pipelines, const Plan
                       std::uint32_t position) {
   const vkattn::PlanRequirements append = plans.append.requirements();
   const vkattn::PlanRequirements attention = plans.attention.requirements();
-  // The first pass has the buffer of bars bound, which is written below.
+  // The first render pass has the buffer of bars bound, which is written below.
   barrier(frame.commands, VK_PIPELINE_STAGE_2_VERTEX_SHADER_BIT, VK_ACCESS_2_NONE,
           VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, VK_ACCESS_2_NONE);
   compute(frame, pipelines, {0, position});
-  // Behind the token, and behind the attention of the frame before, which read the cache that is now written.
+  // The append waits for the token, and for the attention of the frame before, which read the cache.
   barrier(frame.commands, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, VK_ACCESS_2_SHADER_WRITE_BIT,
           append.first_stages, append.first_access);
   plans.append.record(frame.commands, *frame.append);
@@ -152,7 +152,8 @@ double difference(const Frame& frame, std::uint32_t position) {
   return largest;
 }
 
-// Red up to the height of its bar (give or take a pixel), then green up to the ground's, then blue.
+// From below, pixels are red up to the height of the bar (give or take a pixel), then green up to the ground,
+// then blue.
 bool picture_is_right(const Frame& frame) {
   const std::span<const std::uint32_t> pixels = frame.pixels.values<std::uint32_t>();
   for (std::uint32_t bar = 0; bar < kBars; ++bar) {
@@ -194,7 +195,7 @@ bool run(const Gpu& gpu, std::uint32_t family) {
     frames.push_back(std::make_unique<Frame>(gpu, memory, pipelines, plans, cache, pool.allocate()));
   }
   bool right = true;
-  // Frame n signals n + 1; what it used is free, and its results are there, when that was reached.
+  // Frame n signals n + 1. From then on its results are there, and its buffers are free.
   for (std::uint32_t n = 0; n < kFrames + kFramesInFlight; ++n) {
     const Frame& frame = *frames[n % kFramesInFlight];
     if (n >= kFramesInFlight) {

@@ -1,11 +1,11 @@
-// A renderer at a fixed frame time, nothing on screen, with a crowd that speaks: the attention of a small
-// transformer runs in slices of so many milliseconds a frame. FrameBudget chooses the slices and learns from
+// A renderer at a fixed frame time, with nothing on screen and a crowd that speaks: the attention of a small
+// transformer runs in slices of a few milliseconds a frame. FrameBudget chooses the slices and learns from
 // timestamps.
 //
 //   vkattn_example_frame_budget [budget in ms [frames [picture.png]]]
 //
-// Prints a table of times, draws them, and checks that slices give the bits of the whole. Rendering is a
-// stand-in.
+// Prints a table of times, draws them, and checks that slices give the same bits as whole executions.
+// Rendering is a stand-in.
 #include <vkattn/frame_budget.hpp>
 
 #include <chrono>
@@ -25,8 +25,8 @@ using example::Gpu;
 
 constexpr double kFrameMs = 1000.0 / 60;
 constexpr std::size_t kFramesInFlight = 2;
-// A dispatch is estimated to take this part of the budget: a slice has several even where estimates are far
-// too low.
+// A dispatch is estimated to take this part of the budget, so that a slice has several even if the estimates
+// are far too low.
 constexpr double kFineness = 40;
 
 struct Options {
@@ -77,7 +77,7 @@ class Renderer {
   }
 
   void run() {
-    // Some drivers compile what they need for clearing and scaling when it is first done: not in a frame.
+    // Some drivers compile code for clearing and scaling at its first use. This keeps that out of the frames.
     example::execute(queue_, pool_, [&](VkCommandBuffer commands) { scene_.record(commands, 0); });
     using Clock = std::chrono::steady_clock;
     const auto frame_time =
@@ -90,7 +90,7 @@ class Renderer {
       before = now;
       collect(n >= kFramesInFlight ? n - kFramesInFlight + 1 : 0);
       submit(n);
-      if (now - next > frame_time) next = now;  // frames that were missed are not made up for
+      if (now - next > frame_time) next = now;  // does not make up for missed frames
     }
     collect(options_.frames);
   }
@@ -107,7 +107,7 @@ class Renderer {
   }
   void record(Frame& frame, std::size_t n);
   void submit(std::size_t n);
-  // Takes in what frames have left that are done, at least the first `least`.
+  // Takes in the results of frames that are done, and waits for the first `least` frames.
   void collect(std::size_t least);
 
   const Gpu& gpu_;
@@ -133,7 +133,7 @@ void Renderer::record(Frame& frame, std::size_t n) {
   };
   timestamp(0);
   scene_.record(frame.commands, n);
-  // Attention begins when rendering is over, so that the timestamps tell one from the other.
+  // Attention begins after rendering, so that the timestamps separate them.
   example::barrier(frame.commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0,
                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
   timestamp(1);
@@ -145,7 +145,8 @@ void Renderer::record(Frame& frame, std::size_t n) {
   timestamp(2);
   if (has_work) {
     frame.begins_layer = append_ns > 0;
-    // A slice has a dispatch at least: where the append leaves little it waits for the next frame.
+    // A slice has at least one dispatch. If the append leaves little time, the slice waits for the next
+    // frame.
     const double budget_ns = options_.budget_ms * 1e6;
     if (append_ns < budget_ns / 2) frame.slice = speakers_.record(frame.commands, budget_ns - append_ns);
     frame.finishes_layer = speakers_.is_waiting();

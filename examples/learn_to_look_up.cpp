@@ -1,8 +1,8 @@
-// Attention that is trained on the device. Each sequence holds items, a key and a value side by side in one
-// row, in random order; each query is the key of one item, and the answer is that item's value. Three
-// projections are learned: what to ask with (Q), what to be found by (K) and what to give (V). A step is one
-// command buffer for the forward pass and one for the gradients; the loss and the optimizer (Adam,
-// arXiv:1412.6980) are the host's. Sequences are new in every step, so that what is learned is the look-up,
+// Attention that is trained on the device. A sequence holds items, each a key and a value side by side in one
+// row, in random order. Each query is the key of one item, and the answer is that item's value. Three
+// projections are learned: what to ask with (Q), what to be found by (K) and what to give (V). A step is a
+// command buffer for the forward pass and one for the gradients; the host computes the loss and runs the
+// optimizer (Adam, arXiv:1412.6980). Every step has new sequences, so that the model learns to look items up,
 // not the items.
 #include <vkattn/backward.hpp>
 #include <vkattn/matmul.hpp>
@@ -22,13 +22,13 @@
 
 namespace {
 
-constexpr std::int64_t kBatch = 32, kItems = 16;  // and as many queries
+constexpr std::int64_t kBatch = 32, kItems = 16;  // kItems is also the number of queries
 constexpr std::int64_t kKey = 8, kValue = 8;      // numbers of an item's key and value
 constexpr std::int64_t kHeadDim = 16;
 constexpr std::int64_t kRows = kBatch * kItems;
 constexpr int kSteps = 100;
 
-// Ends the program where a call failed: the error says what and why.
+// Ends the program if a call failed. The error says what failed and why.
 template <class T>
 T checked(vkattn::Result<T> result) {
   if (result.ok()) return *std::move(result);
@@ -42,7 +42,7 @@ void checked(const vkattn::Result<void>& status) {
   std::exit(1);
 }
 
-// float32 on the device, and how the host gets at it.
+// float32 numbers on the device; the host can write and read them.
 class Array {
  public:
   Array(const vkattn::Runtime& runtime, std::int64_t count)
@@ -65,7 +65,7 @@ class Array {
   vkattn::Buffer buffer_;
 };
 
-// A plan with what it runs on, to record as often as one likes.
+// A plan with its workspace and bindings, to be recorded any number of times.
 template <class Plan>
 struct Pass {
   template <class Tensors>
@@ -73,14 +73,14 @@ struct Pass {
       : plan(std::move(made)),
         workspace(checked(runtime.create_workspace(plan))),
         bindings(checked(plan.make_bindings(tensors, workspace.range()))) {}
-  // After what was recorded before, which it may read.
+  // Records it behind earlier commands, whose results it may read.
   void record(VkCommandBuffer commands) const { plan.record(commands, bindings, {.wait_for_earlier = true}); }
   Plan plan;
   vkattn::Buffer workspace;
   vkattn::Bindings bindings;
 };
 
-// Y = X W, and how W changes.
+// A projection Y = X W, and the training of W.
 class Projection {
  public:
   Projection(const vkattn::Runtime& runtime, const Array& x, std::int64_t from, std::int64_t to,
@@ -98,7 +98,7 @@ class Projection {
         backward_(
             runtime, checked(runtime.make_plan(weight_gradient(from, to))),
             vkattn::MatmulTensors{.a = x.range(), .b = grad_output.range(), .output = grad_weight_.range()}) {
-    // Glorot and Bengio 2010: the sizes of activations stay what they are.
+    // Glorot and Bengio 2010: activations keep their size.
     const float bound = std::sqrt(6.0F / static_cast<float>(from + to));
     std::uniform_real_distribution<float> weights(-bound, bound);
     for (float& value : values_) value = weights(random);
@@ -124,7 +124,7 @@ class Projection {
   Array output, grad_output;
 
  private:
-  // dW = X^T dY: X with its strides exchanged.
+  // dW = X^T dY, by exchanged strides of X.
   static vkattn::MatmulDesc weight_gradient(std::int64_t from, std::int64_t to) {
     vkattn::MatmulDesc desc{.rows = from, .columns = to, .inner = kRows};
     desc.a.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = from};
@@ -147,7 +147,7 @@ vkattn::AttentionDesc attention_desc() {
   return desc;
 }
 
-// New sequences, and the answers.
+// New sequences and their answers.
 struct Sequences {
   explicit Sequences(std::mt19937& random) {
     std::normal_distribution<float> number;
@@ -155,7 +155,7 @@ struct Sequences {
     for (std::int64_t row = 0; row < kRows; ++row) {
       std::array<float, kKey + kValue> item{};
       for (float& value : item) value = number(random);
-      // Keys of one length: a score is largest where directions agree.
+      // All keys get the same length, so that a score is largest where directions agree.
       const std::span key = std::span(item).first(kKey);
       const float length = std::sqrt(std::inner_product(key.begin(), key.end(), key.begin(), 0.0F));
       for (float& value : key) value *= std::sqrt(float{kKey}) / length;
@@ -170,7 +170,7 @@ struct Sequences {
     }
   }
   std::vector<float> items, queries, answers;
-  std::vector<std::int64_t> asked;  // of each query: the item in its sequence
+  std::vector<std::int64_t> asked;  // the item in its sequence that each query asks for
 };
 
 class Model {
@@ -194,7 +194,7 @@ class Model {
                                            .grad_key = key_.grad_output.range(),
                                            .grad_value = value_.grad_output.range()}) {}
 
-  // The mean square of what is wrong.
+  // Returns the mean square error.
   float forward(const Sequences& sequences) {
     items_.write(sequences.items);
     queries_.write(sequences.queries);
@@ -207,13 +207,13 @@ class Model {
     for (std::size_t i = 0; i < difference.size(); ++i) {
       difference[i] -= sequences.answers[i];
       loss += difference[i] * difference[i];
-      difference[i] *= 2 / static_cast<float>(kRows * kValue);  // and it is the loss's gradient
+      difference[i] *= 2 / static_cast<float>(kRows * kValue);  // now it is the gradient of the loss
     }
     grad_output_.write(difference);
     return loss / static_cast<float>(kRows * kValue);
   }
 
-  // After forward().
+  // Called after forward().
   void learn(int step) {
     checked(runtime_.execute([&](VkCommandBuffer commands) {
       gradients_.record(commands);
@@ -242,7 +242,8 @@ class Model {
   Pass<vkattn::BackwardPlan> gradients_;
 };
 
-// Weights of the first sequence's first queries in hundredths, with the item that is asked for in brackets.
+// Prints weights of the first sequence's first queries in percent, with the item that is asked for in
+// brackets.
 void print_weights(const Model& model, const Sequences& sequences) {
   const std::vector<float> weights = model.weights();
   for (std::size_t query = 0; query < 6; ++query) {

@@ -1,11 +1,12 @@
-// Twenty plans made at load time, compiled on two workers of the program's, with a pipeline cache that the
-// program keeps in a file between its starts. A file that is torn, or of another driver, is passed over with
-// a word and replaced.
+// Twenty plans made at load time, and compiled on two of the program's own threads. The program keeps a
+// pipeline cache in a file between its starts. It ignores a file that is torn or belongs to another driver,
+// says so, and replaces it.
 //
-// How much a warm start gains is the driver's: lavapipe, for one, puts nothing into its cache.
+// The driver decides how much a warm start gains. lavapipe, for one, puts nothing into its cache.
 //
 //   vkattn_example_prewarm_cache FILE    one start with this file
-//   vkattn_example_prewarm_cache         three with one of its own: without it, with it, and with half of it
+//   vkattn_example_prewarm_cache         three starts with a file of its own: without it, with it, and with
+//   half of it
 #include <vkattn/pipeline_cache.hpp>
 
 #include <chrono>
@@ -27,7 +28,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kWorkers = 2;
 
-// Empty where there is no file, as at the first start.
+// Returns nothing if there is no file, as at the first start.
 Bytes read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   Bytes bytes;
@@ -36,8 +37,7 @@ Bytes read_file(const fs::path& path) {
   return bytes;
 }
 
-// To a name of its own, which then takes the file's place: a program that is ended meanwhile leaves the old
-// file.
+// Writes to another name and renames that file: if the program is ended meanwhile, the old file stays.
 bool write_file(const fs::path& path, std::span<const std::byte> bytes) {
   fs::path temporary = path;
   temporary += ".new";
@@ -51,7 +51,7 @@ bool write_file(const fs::path& path, std::span<const std::byte> bytes) {
   return !error;
 }
 
-// What a game might know that it will need: decode and prefill, some head sizes, in two types.
+// The problems that a game may know in advance: decode and prefill, some head sizes, two types.
 std::vector<vkattn::AttentionDesc> problems() {
   std::vector<vkattn::AttentionDesc> all;
   for (const std::int64_t head_dim : {16, 32, 64, 96, 128}) {
@@ -72,7 +72,7 @@ std::vector<vkattn::AttentionDesc> problems() {
   return all;
 }
 
-// Each worker takes the next plan until none is left. An engine would give these jobs to its own pool.
+// Each worker takes the next plan until none is left. An engine would give these jobs to its own thread pool.
 bool compile(const std::vector<vkattn::AttentionPlan>& plans) {
   std::atomic<std::size_t> next = 0;
   std::atomic<int> failures = 0;
@@ -91,7 +91,7 @@ bool compile(const std::vector<vkattn::AttentionPlan>& plans) {
          std::all_of(plans.begin(), plans.end(), [](const auto& plan) { return plan.is_compiled(); });
 }
 
-// The first plan, of one query in float32, against the plain formula.
+// Checks the first plan, of one query in float32, against the plain formula.
 bool computes(const Gpu& gpu, std::uint32_t family, const vkattn::AttentionPlan& plan) {
   const vkattn::AttentionDesc& desc = plan.desc();
   const auto dim = static_cast<std::size_t>(desc.head_dim),
@@ -158,7 +158,7 @@ Start start(const char* name, const fs::path& path) {
   if (result.was_ignored)
     std::printf("%s start: the file is passed over: %s\n", name, cache.ignored().c_str());
   vkattn::PlanOptions options;
-  options.pipeline_cache = cache.handle();  // lives until the plans are compiled
+  options.pipeline_cache = cache.handle();  // must live until the plans are compiled
   options.deferred_compilation = true;
   std::vector<vkattn::AttentionPlan> plans;
   for (const vkattn::AttentionDesc& desc : problems())

@@ -1,6 +1,6 @@
 // Score functions of one's own: a prefix that every token sees, documents that see only themselves, and a
-// bias by distance. All queries are zero and the values are the unit matrix, so that the output is who looks
-// at whom.
+// bias by distance. All queries are zero and the values are the unit matrix, so the output shows which token
+// attends to which.
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_function.hpp>
 
@@ -29,7 +29,7 @@ constexpr const char* kDistance = R"(
 constexpr std::size_t kTokens = 8;
 using Matrix = std::array<float, kTokens * kTokens>;
 
-// Ends the program where a call failed: the error says what and why.
+// Ends the program if a call failed. The error says what failed and why.
 template <class T>
 T checked(vkattn::Result<T> result) {
   if (result.ok()) return *std::move(result);
@@ -43,7 +43,7 @@ void checked(const vkattn::Result<void>& status) {
   std::exit(1);
 }
 
-// Attention with a score function that reads one table.
+// Computes attention with a score function that reads one table.
 template <class Table>
 Matrix attend(const vkattn::Runtime& runtime, const char* source, const vkattn::ScoreBuffer& buffer,
               const Table& table) {

@@ -1,6 +1,6 @@
-// One device and one plan, two threads: each records and submits executions of its own, with bindings,
-// command pool and buffers of its own, and no lock but the one that Vulkan asks for, around the queue. The
-// bits are those of one thread.
+// One device and one plan, two threads. Each thread records and submits its own executions, with its own
+// bindings, command pool and buffers. The only lock is the one that Vulkan requires around the queue. The
+// results have the same bits as one thread's.
 #include <array>
 #include <mutex>
 #include <thread>
@@ -21,10 +21,10 @@ constexpr std::size_t kInputs = 3, kExecutions = 60, kBatch = 4;  // command buf
 struct Queue {
   VkQueue handle = VK_NULL_HANDLE;
   std::uint32_t family = 0;
-  std::mutex mutex;  // a VkQueue is used by one thread at a time
+  std::mutex mutex;  // one thread at a time may use a VkQueue
 };
 
-// What one thread has of its own.
+// The objects of one thread.
 class Worker {
  public:
   Worker(const Gpu& gpu, Queue& queue, const vkattn::AttentionPlan& plan)
@@ -39,7 +39,7 @@ class Worker {
       outputs_.emplace_back(gpu, kQueryFloats * sizeof(float), plan.requirements().tensor_usage);
       workspaces_.push_back(example::make_workspace(gpu, plan));
       commands_.push_back(pool_.allocate());
-      // Another thread makes bindings of this plan at the same time.
+      // Another thread may make bindings of this plan at the same time.
       bindings_.push_back(checked(plan.make_bindings(tensors(i, 0), workspaces_[i].range())));
     }
     const VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
@@ -49,7 +49,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker() { vkDestroyFence(gpu_.device, fence_, nullptr); }
 
-  // Execution i works on input i modulo kInputs. Gives all outputs, one after the other.
+  // Execution i works on input i modulo kInputs. Returns all outputs, one after the other.
   std::vector<float> run() {
     std::vector<float> all;
     for (std::size_t first = 0; first < kExecutions; first += kBatch) {
@@ -89,7 +89,7 @@ class Worker {
   }
 
   void record(std::size_t slot, std::size_t input) {
-    // These are idle: what was submitted has been waited for.
+    // These bindings are idle: run() has waited for earlier submissions.
     checked(plan_.rewrite(bindings_[slot], tensors(slot, input), workspaces_[slot].range()));
     const vkattn::PlanRequirements needs = plan_.requirements();
     example::begin(commands_[slot]);

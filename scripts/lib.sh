@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What scripts/demo, scripts/test and .ci/run have in common. Sourced, never run by itself.
+# Functions and lists that scripts/demo, scripts/test and .ci/run share. Sourced, never run by itself.
 
 vkattn_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly vkattn_root
 
-# require_test_part PART: k/n with k from 1 to n, as the tests read it. Another one would run nothing, or not what is meant.
+# require_test_part PART: fails unless PART is k/n with k from 1 to n. Another PART would run no tests or the wrong ones.
 require_test_part() {
   if [[ $1 =~ ^([0-9]{1,9})/([0-9]{1,9})$ ]]; then
     local -i index=10#${BASH_REMATCH[1]} count=10#${BASH_REMATCH[2]}
@@ -13,25 +13,25 @@ require_test_part() {
   fail "VKATTN_TEST_PART is '$1' but must be k/n with k from 1 to n, such as 1/24"
 }
 
-# Where to build. Relative where that is the default, so that printed commands are short.
+# The build folder. The default is relative, so that printed commands are short.
 build_dir() {
   if [[ -n ${VKATTN_BUILD_DIR:-} ]]; then realpath -m "$VKATTN_BUILD_DIR"; else printf 'build/release\n'; fi
 }
 
-# Debian and Ubuntu packages. A command after '=' is as good as its package.
+# Debian and Ubuntu packages. If the command after '=' is there, its package is not needed.
 # shellcheck disable=SC2034  # used by the scripts that source this file
 readonly vkattn_build_packages=(
   'g++=c++' cmake=cmake ninja-build=ninja glslang-tools=glslangValidator spirv-tools=spirv-val
   libvulkan-dev libvulkan-volk-dev libcli11-dev nlohmann-json3-dev
 )
-# The driver runs on any CPU, so that there always is a device.
+# mesa-vulkan-drivers has a driver that runs on any CPU, so there always is a device.
 # shellcheck disable=SC2034
 readonly vkattn_run_packages=(libvulkan1 mesa-vulkan-drivers python3-numpy)
 # shellcheck disable=SC2034
 readonly vkattn_test_packages=(libgtest-dev vulkan-validationlayers)
 
-# Without these a build lacks something: pictures, score functions, a test of pkg-config, the benchmark of the host's part,
-# the Python package.
+# Without these packages a build lacks pictures, score functions, a test of pkg-config, the benchmark of host time, or the
+# Python package.
 # shellcheck disable=SC2034
 readonly vkattn_picture_packages=(libcairo2-dev pkg-config=pkg-config fonts-dejavu-core)
 # shellcheck disable=SC2034
@@ -39,7 +39,7 @@ readonly vkattn_optional_packages=(
   "${vkattn_picture_packages[@]}" glslang-dev make=make libbenchmark-dev pybind11-dev python3-dev python3-pytest
 )
 
-# Not whatever python3 is first on the path: NumPy is installed for this one.
+# NumPy is installed for this Python, which need not be the first python3 on the path.
 # shellcheck disable=SC2034
 readonly vkattn_python=/usr/bin/python3
 
@@ -50,7 +50,7 @@ fail() {
   exit 1
 }
 
-# Prints a command as it could be typed, then runs it.
+# Prints a command so that it can be copied, then runs it.
 run() {
   printf '+'
   printf ' %q' "$@"
@@ -62,7 +62,7 @@ is_installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
-# Prints those of the packages that are missing, one a line.
+# Prints the packages that are missing, one a line.
 missing_packages() {
   local entry package
   for entry in "$@"; do
@@ -72,7 +72,7 @@ missing_packages() {
   done
 }
 
-# Installs what is missing, or says how to and ends the script.
+# Installs missing packages. If that needs root, prints the command for it and ends the script.
 require_packages() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     say "No apt here. What Debian calls the needed packages: ${*%%=*}"
@@ -91,7 +91,7 @@ require_packages() {
   run env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
-# Installs what is missing and can be had; goes on without it where that fails.
+# Installs missing packages if it can, and goes on without them if it cannot.
 want_packages() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then return; fi
   local missing
@@ -104,13 +104,13 @@ want_packages() {
   say "Optional packages that are missing: ${missing[*]}"
 }
 
-# configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. The log stays in BUILD_DIR/configure.log. Warnings are
-# errors where VKATTN_WARNINGS_AS_ERRORS says ON. Words of VKATTN_CMAKE_OPTIONS are further options.
+# configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. Writes BUILD_DIR/configure.log. Compiler warnings are
+# errors if VKATTN_WARNINGS_AS_ERRORS is ON. VKATTN_CMAKE_OPTIONS has further options, separated by spaces.
 configure() {
   local build=$1
   shift
   mkdir -p "$build"
-  # Precompiled headers are cached only where ccache may take them for unchanged by their content.
+  # Without these settings ccache does not cache sources with precompiled headers.
   export CCACHE_SLOPPINESS=pch_defines,time_macros
   local further
   read -ra further <<<"${VKATTN_CMAKE_OPTIONS:-}"
@@ -120,19 +120,19 @@ configure() {
     -DVKATTN_WARNINGS_AS_ERRORS="${VKATTN_WARNINGS_AS_ERRORS:-OFF}" "$@" 2>&1 | tee "$build/configure.log"
 }
 
-# Nothing is edited in between: a folder's sources compiled as one take half of the time.
+# Compiles each folder's sources as one, in half of the time. Only for builds between which nobody edits sources.
 configure_and_build() {
   configure "$@" -DCMAKE_UNITY_BUILD=ON
   run cmake --build "$1"
 }
 
-# run_tests BUILD_DIR [CTEST OPTIONS...]: runs the tests and ends with the line 'N passed, N failed, N skipped'.
-# Leaves out what takes hours (label full) where no option speaks of it. Fails where a test does.
+# run_tests BUILD_DIR [CTEST OPTIONS...]: runs the tests and prints 'N passed, N failed, N skipped' last. Leaves out tests
+# that take hours (label full) unless an option names the label. Fails if a test fails.
 run_tests() {
   local build=$1 status=0
   shift
   if [[ "$*" != *full* ]]; then set -- -LE full "$@"; fi
-  # Each test program writes its cases to test-results.
+  # Each test program writes a report of its cases to test-results.
   local report=$build/test-report.xml
   rm -rf "$report" "$build/test-results"
   mkdir -p "$build/test-results"

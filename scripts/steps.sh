@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# How .ci/run runs its steps: each in a shell of its own, in two lanes, with a table of results. Sourced, never run by itself.
+# Runs the steps of .ci/run, each in its own shell, in two lanes, and makes the table of results. Sourced, never run by itself.
 #
-# The script that sources it has functions step_NAME, and sets: work, a folder; table, 'STAGE NAME' of every step in order;
-# steps, the names of those to run; lanes, names in the order of their lane.
+# The script that sources this file has functions step_NAME, and sets: work, a folder; table, 'STAGE NAME' of every step in
+# order; steps, the names of the steps to run; lanes, each with the names of its steps in order.
 # shellcheck disable=SC2154
 
 readonly skip_status=77
@@ -15,7 +15,7 @@ skip() {
 # Whether the step is to run.
 runs() { [[ " ${steps[*]} " == *" $1 "* ]]; }
 
-# Seconds of processor time that this shell's ended processes took: the last line of 'times', of the form 1m2.345s 0m6.789s.
+# Sets processor_time to the seconds that ended child processes took. The last line of 'times' is like 1m2.345s 0m6.789s.
 processor_seconds() {
   local minutes seconds total=0
   times >"$work/$1.times"
@@ -25,8 +25,8 @@ processor_seconds() {
   processor_time=$total
 }
 
-# Runs a step in a shell of its own. Its output goes to $work/NAME.log, what became of it to $work/NAME.result: seconds,
-# those of a processor, passed, failed, skipped, and a word.
+# Runs a step in its own shell. Its output goes to $work/NAME.log. $work/NAME.result gets seconds, processor seconds, passed,
+# failed, skipped, and a word for the outcome.
 run_step() {
   local name=$1 log=$work/$1.log start=$SECONDS status line result processor_time before
   processor_seconds "$name"
@@ -37,7 +37,7 @@ run_step() {
     "step_$name"
   ) 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
-  # The last line only: test programs print such lines of their own on the way.
+  # Only the last line counts: test programs print such lines before it.
   line=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$')
   local counts=(0 0 0)
   if [[ -n $line ]]; then read -ra counts <<<"${line//[!0-9 ]/}"; fi
@@ -45,7 +45,7 @@ run_step() {
     counts[2]=$((counts[2] + 1))
     result=$(grep '^skipped: ' "$log" | tail -n 1)
   elif ((status != 0)); then
-    # A build that fails is a failure too.
+    # A step that fails without a failed test, such as a build, counts as a failure.
     if ((counts[1] == 0)); then counts[1]=1; fi
     result="FAILED (exit $status)"
   else
@@ -55,9 +55,9 @@ run_step() {
   say "$((SECONDS - start)) $((processor_time - before)) ${counts[*]} $result" >"$work/$name.result"
 }
 
-# Steps of a lane run one after another, as later ones use what earlier ones have built; lanes run at once. The second
-# yields to the first: it takes what that leaves of the processors, at ends of builds and of tests. A line of output
-# begins with its step.
+# A lane's steps run one after another, because later ones use what earlier ones built. The lanes run at once. The second lane
+# has lower priority: it gets the processors that the first leaves free, at the ends of builds and tests. Each line of output
+# begins with its step's name.
 run_lanes() {
   local lane name
   for lane in "${lanes[@]}"; do
@@ -71,14 +71,14 @@ run_lanes() {
   wait
 }
 
-# Prints a row for each step, and adds up passed, failed and skipped.
+# Prints a row for each step, and sums passed, failed and skipped.
 count_steps() {
   local row stage name seconds processor step_passed step_failed step_skipped result
   passed=0 failed=0 skipped=0
   for row in "${table[@]}"; do
     read -r stage name <<<"$row"
     if ! runs "$name"; then continue; fi
-    # A step that was killed with its lane has none.
+    # If a lane was killed, its running step wrote no result.
     if [[ ! -f $work/$name.result ]]; then say "0 0 0 1 0 FAILED (did not end)" >"$work/$name.result"; fi
     read -r seconds processor step_passed step_failed step_skipped result <"$work/$name.result"
     passed=$((passed + step_passed)) failed=$((failed + step_failed)) skipped=$((skipped + step_skipped))

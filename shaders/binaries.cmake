@@ -1,18 +1,18 @@
-# The one list of shader binaries: vkattn_shader(name set file FORM words ...). The words of a form say what a binary
-# has beyond the plain one, and what compiler and device need for it; the defines are those of lib/forms.glsl,
-# lib/matrix_forms.glsl and a few kernels, with their defaults there.
+# The list of all shader binaries: vkattn_shader(name set file FORM words ...). Each word of a form names what a binary has
+# beyond the plain one, and what compiler and device need for it. The defaults of the defines are in lib/forms.glsl,
+# lib/matrix_forms.glsl and a few kernels.
 
 vkattn_form(features DEFINES VKATTN_FEATURES=1)
-# Without it 16-bit tensors are read and written through 32-bit words, for devices without 16-bit storage: _words.
+# Without this form (_words), shaders read and write 16-bit tensors through 32-bit words, for devices without 16-bit storage.
 vkattn_form(16bit DEFINES VKATTN_STORAGE_16BIT=1 GLSL_EXTENSIONS GL_EXT_shader_16bit_storage
             DEVICE_FEATURES storageBuffer16BitAccess)
 # 64-bit loads, for CPU implementations.
 vkattn_form(wide DEFINES VKATTN_WIDE_LOADS=1 GLSL_EXTENSIONS GL_EXT_shader_explicit_arithmetic_types_int64
             DEVICE_FEATURES shaderInt64)
-# Rows are reduced in subgroups.
+# Subgroups reduce rows.
 vkattn_form(subgroup DEFINES VKATTN_SUBGROUPS=1
             GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
-# Products and short sums are float16.
+# Products and short sums are in float16.
 vkattn_form(float16 DEFINES VKATTN_FLOAT16_ARITHMETIC=1
             GLSL_EXTENSIONS GL_EXT_shader_explicit_arithmetic_types_float16 DEVICE_FEATURES shaderFloat16)
 vkattn_form(shuffles GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
@@ -22,22 +22,22 @@ vkattn_form(matrix
             DEVICE_FEATURES cooperativeMatrix vulkanMemoryModel shaderFloat16)
 vkattn_form(bfloat16 DEFINES VKATTN_MATRIX_BFLOAT16=1 GLSL_EXTENSIONS GL_EXT_bfloat16
             DEVICE_FEATURES shaderBFloat16CooperativeMatrix)
-# Loops with barriers are written out, for NVIDIA's compiler.
+# Loops with barriers are written out for NVIDIA's compiler.
 vkattn_form(steps DEFINES VKATTN_MATRIX_WRITES_OUT=1)
-# VK_NV_cooperative_matrix2 asks for SPIR-V 1.6.
+# VK_NV_cooperative_matrix2 needs SPIR-V 1.6.
 vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matrix2
             DEVICE_FEATURES maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
                             cooperativeMatrixConversions cooperativeMatrixPerElementOperations)
-# A pass beside such binaries, of no use without them.
+# A pass that serves such binaries and is useless without them.
 vkattn_form(for_matrix2 GLSL_EXTENSIONS GL_NV_cooperative_matrix2)
 vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
-# Operands are fetched by element into matrices of subgroup scope: for tests on CPU implementations.
+# A function fetches operands by element into matrices of subgroup scope, for tests on CPU implementations.
 vkattn_form(fetched DEFINES VKATTN_MATRIX2_FETCHED=1)
 # Matrices of subgroup scope, from shared memory.
 vkattn_form(staged DEFINES VKATTN_MATRIX2_STAGED=1)
 
-# Each kernel twice: _features adds the bindings of masks, caches, lengths and the like, which problems without need
-# not have.
+# Each kernel has two binaries. _features adds the bindings of masks, caches, lengths and the like, which simple problems
+# do without.
 function(attention NAME FILE)
   cmake_parse_arguments(ARG "" "" "FORM" ${ARGN})
   vkattn_shader(attention_${NAME} core ${FILE} FORM ${ARG_FORM})
@@ -70,7 +70,7 @@ vkattn_shader(attention_weights_words_features core passes/attention_weights.com
 
 vkattn_shader(attention_merge                  core passes/attention_merge.comp)
 
-# The backward pass has the forms with features alone.
+# The backward pass only has forms with features.
 function(backward NAME FILE)
   cmake_parse_arguments(ARG "" "" "FORM" ${ARGN})
   vkattn_shader(backward_${NAME} core backward/${FILE} FORM features ${ARG_FORM})
@@ -118,15 +118,14 @@ vkattn_shader(matmul_combine          core matmul/matmul_combine.comp FORM 16bit
 vkattn_shader(matmul_combine_words    core matmul/matmul_combine.comp)
 vkattn_shader(matmul_copy             core matmul/matmul_copy.comp    FORM 16bit wide)
 
-# For comparing kernels that have a score function of the user's own with the reference: the component of score functions
-# has it as text.
+# Compares kernels that run a user's score function with the reference. The score function component embeds its text.
 vkattn_shader(score_rows           bench bench/score_rows.comp)
 
-# The baseline of the benchmark.
+# The benchmark's unfused baseline.
 vkattn_shader(unfused              bench bench/unfused.comp FORM 16bit)
 vkattn_shader(unfused_words        bench bench/unfused.comp)
 
-# Measured peaks of the benchmark.
+# The benchmark's measured peaks.
 vkattn_form(peak_matrix TARGET_ENV vulkan1.2
             GLSL_EXTENSIONS GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics
                             GL_EXT_shader_explicit_arithmetic_types

@@ -1,4 +1,4 @@
-# libvkattn, the shared library: the objects of the core, of which the functions of vkattn/vkattn.h are visible and nothing else.
+# libvkattn, the shared library: the core's objects. It exports the functions of vkattn/vkattn.h and nothing else.
 add_library(vkattn_shared SHARED $<TARGET_OBJECTS:vkattn_core> $<TARGET_OBJECTS:vkattn_core_shaders>)
 add_library(vkattn::shared ALIAS vkattn_shared)
 # Before 1.0 a minor version may change the interface.
@@ -9,10 +9,10 @@ endif()
 set_target_properties(vkattn_shared PROPERTIES OUTPUT_NAME vkattn VERSION ${PROJECT_VERSION} SOVERSION ${soversion}
                       LINKER_LANGUAGE CXX)
 target_include_directories(vkattn_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-target_compile_definitions(vkattn_shared INTERFACE VKATTN_SHARED)  # what Windows must be told
+target_compile_definitions(vkattn_shared INTERFACE VKATTN_SHARED)  # on Windows: import the functions
 target_link_libraries(vkattn_shared PRIVATE $<BUILD_INTERFACE:vkattn_options>)
 if(WIN32)
-  # The objects are those of the static library, which export nothing: a list does.
+  # The objects are the static library's and export nothing, so a list names the functions to export.
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/vkattn/c/*.h)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
   set(text "")

@@ -1,6 +1,6 @@
-// A character-level transformer, small enough for plain loops: pre-norm layers of attention and a
-// feed-forward part. Weights come from a seed and are not trained, so it writes nonsense; the work is that of
-// a trained one.
+// A character-level transformer that is small enough for plain loops: pre-norm layers of attention and a
+// feed-forward part. Weights come from a seed and are not trained, so it writes nonsense; a trained one would
+// do the same work.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Linear {
   std::vector<float> weights;
 };
 
-// Each row divided by its root mean square.
+// Divides each row by its root mean square.
 inline std::vector<float> normalized(std::span<const float> x) {
   std::vector<float> y(x.begin(), x.end());
   for (std::size_t first = 0; first < y.size(); first += kHidden) {
@@ -74,7 +74,7 @@ struct Layer {
         output(kHidden, kHidden, random),
         up(kHidden, 4 * kHidden, random),
         down(4 * kHidden, kHidden, random) {}
-  // What follows attention.
+  // Computes the part of the layer behind attention.
   void finish(std::span<float> x, std::span<const float> attended) const {
     add(x, output(attended));
     std::vector<float> wide = up(normalized(x));
@@ -98,7 +98,7 @@ struct Model {
           std::sqrt(static_cast<float>(kAlphabet.size()));
     return embedding(one_hot);
   }
-  // One character by the probabilities that a row gives.
+  // Draws one character by the probabilities of a row.
   [[nodiscard]] char sample(std::span<const float> x, Random& dice) const {
     std::vector<float> weights = unembedding(normalized(x));
     float sum = 0;

@@ -1,4 +1,4 @@
-// What stands in for rendering in frame_budget.cpp.
+// Stands in for rendering in frame_budget.cpp.
 #pragma once
 
 #include "common.hpp"
@@ -7,7 +7,7 @@ namespace crowd {
 
 using example::check;
 
-// A picture that is cleared and in part scaled.
+// A picture that is cleared and partly scaled.
 class Scene {
  public:
   explicit Scene(const example::Gpu& gpu) : device_(gpu.device) {

@@ -73,7 +73,8 @@ Speakers::Speakers(const Gpu& gpu, VkQueue queue, const example::CommandPool& po
   read_prompt(gpu, queue, pool);
 }
 
-// Some drivers compile at the first execution: not in a frame. Nothing lies in the caches yet.
+// Runs both plans once, as some drivers compile at the first execution: not in a frame. The caches are still
+// empty.
 void Speakers::warm_up(VkQueue queue, const example::CommandPool& pool) const {
   const vkattn::PlanRequirements first = append_.requirements(), second = attention_.requirements();
   example::execute(queue, pool, [&](VkCommandBuffer commands) {
@@ -91,7 +92,7 @@ void Speakers::make_caches(const Gpu& gpu) {
     cache.value = Buffer(gpu, kSpeakers * kCapacity * kDim * sizeof(float), kStorage);
     cache.lengths = Buffer(gpu, kSpeakers * sizeof(std::int32_t), kStorage);
     vkattn::AppendTensors rows;
-    rows.query = rows.query_output = query_.range();  // rotated where they are
+    rows.query = rows.query_output = query_.range();  // rotated in place
     rows.key = key_.range();
     rows.value = value_.range();
     rows.cache_key = cache.key.range();
@@ -110,7 +111,7 @@ void Speakers::make_caches(const Gpu& gpu) {
   }
 }
 
-// The prompt goes through the layers once, into the first speaker's caches; the others get copies.
+// The prompt goes through the layers once, into the first speaker's caches, which are copied for the others.
 void Speakers::read_prompt(const Gpu& gpu, VkQueue queue, const example::CommandPool& pool) {
   vkattn::AttentionDesc desc;
   desc.query_heads = kHeads;
@@ -168,7 +169,7 @@ void Speakers::read_prompt(const Gpu& gpu, VkQueue queue, const example::Command
   speak();
 }
 
-// A character for each speaker, and the first layer of the next step.
+// Draws a character for each speaker, and begins the first layer of the next step.
 void Speakers::speak() {
   std::string last;
   for (std::size_t i = 0; i < kSpeakers; ++i) {
@@ -180,7 +181,7 @@ void Speakers::speak() {
   begin_layer();
 }
 
-// The device is done with these buffers.
+// The device is done with these buffers when this is called.
 void Speakers::begin_layer() {
   const Layer& layer = model_.layers[layer_];
   const std::vector<float> normal = normalized(x_);

@@ -1,6 +1,6 @@
-// A crowd that speaks: many characters of a game, each with a line of its own behind a prompt that all share.
-// Projections are computed by the host, appends and attention by the device; the attention of a layer is one
-// execution in slices.
+// A crowd that speaks: many characters of a game share a prompt, and each continues it with its own line. The
+// host computes projections, and the device appends and attends. The attention of a layer is one execution in
+// slices.
 #pragma once
 
 #include <vkattn/cache.hpp>
@@ -18,7 +18,7 @@ using example::Gpu;
 
 constexpr std::size_t kSpeakers = 24, kPrompt = 200, kCapacity = 256;
 
-// A layer's cache, (speakers, capacity, dim), and what is bound to it.
+// A layer's cache, (speakers, capacity, dim), and its bindings.
 struct LayerCache {
   Buffer key, value, lengths;
   std::optional<vkattn::Bindings> append, attention, whole;
@@ -26,20 +26,20 @@ struct LayerCache {
 
 class Speakers {
  public:
-  // `dispatch_ns`: what one dispatch may be estimated to take, a small part of the budget of a frame.
+  // `dispatch_ns`: the most that one dispatch may be estimated to take, a small part of a frame's budget.
   Speakers(const Gpu& gpu, VkQueue queue, const example::CommandPool& pool, std::uint64_t dispatch_ns);
 
-  // Nothing is recorded while the results of the last slice are awaited, and when the caches are full.
+  // False while the results of the last slice are awaited, and when the caches are full.
   [[nodiscard]] bool has_work() const { return !is_waiting_ && lines_[0].size() + kPrompt < kCapacity; }
-  // Records the new keys and values of a layer that begins, and gives what they are expected to take of the
-  // frame, in nanoseconds; 0 where none begins. The caller tells what they took.
+  // Records the new keys and values if a layer begins, and returns their estimated time in nanoseconds;
+  // otherwise 0. The caller reports the time that they took.
   [[nodiscard]] double record_append(VkCommandBuffer commands);
   void append_measured(double ns) { append_budget_.measured(kWhole, ns); }
-  // Records the next slice of at most `budget_ns`, behind record_append(). The caller submits slices in their
-  // order, tells what each took, and calls finish_layer() when the one after which is_waiting() holds has
-  // been executed.
+  // Records the next slice of at most `budget_ns`, behind record_append(). The caller submits slices in order
+  // and reports the time of each. After the slice that makes is_waiting() true has been executed, it calls
+  // finish_layer().
   [[nodiscard]] vkattn::RecordOptions record(VkCommandBuffer commands, double budget_ns);
-  // Behind the last slice of a layer that is checked: the same at once, to compare with.
+  // Records, behind the last slice of a layer that is checked, the whole execution at once, to compare with.
   void record_check(VkCommandBuffer commands) const;
   void measured(const vkattn::RecordOptions& slice, double ns) { budget_.measured(slice, ns); }
   void finish_layer();
@@ -48,7 +48,7 @@ class Speakers {
   [[nodiscard]] const std::string& line(std::size_t speaker) const { return lines_[speaker]; }
   [[nodiscard]] std::size_t executions() const { return executions_; }
   [[nodiscard]] std::size_t dispatches() const { return attention_.requirements().dispatches; }
-  // Of the first executions: the bits of slices and whole, and the plain formula.
+  // True if in the first executions slices have the bits of the whole, and agree with the plain formula.
   [[nodiscard]] bool is_right() const { return is_right_ && executions_ > 0; }
 
  private:

@@ -1,11 +1,11 @@
-// Barriers of engine_frame.cpp, by Vulkan 1.3.
+// Barriers of engine_frame.cpp, with Vulkan 1.3.
 #pragma once
 
 #include "common.hpp"
 
 namespace engine {
 
-// With synchronization2, whose bits for these stages and accesses are those of Vulkan 1.0.
+// Uses synchronization2; its bits for these stages and accesses are those of Vulkan 1.0.
 inline void barrier(VkCommandBuffer commands, VkPipelineStageFlags2 from, VkAccessFlags2 written,
                     VkPipelineStageFlags2 to, VkAccessFlags2 used) {
   const VkMemoryBarrier2 memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER_2, nullptr, from, written, to, used};

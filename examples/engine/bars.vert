@@ -1,5 +1,5 @@
 #version 450
-// A bar for each instance, standing on the lower edge: of a height from the buffer, or of one that is given.
+// Draws a bar for each instance, standing on the lower edge. A negative `height` means that the buffer has the heights.
 layout(std430, set = 0, binding = 4) readonly buffer Bars { float bars[]; };
 layout(push_constant) uniform Push { vec4 color; float height; uint count; };
 layout(location = 0) flat out vec4 bar_color;

@@ -1,4 +1,4 @@
-// What a frame of engine_frame.cpp works on.
+// The objects that a frame of engine_frame.cpp uses.
 #pragma once
 
 #include <vkattn/cache.hpp>
@@ -38,7 +38,7 @@ inline Plans make_plans(const vkattn::Device& device) {
           example::checked(vkattn::AttentionPlan::create(device, attention))};
 }
 
-// Shared by all frames: they run one after the other on the queue.
+// The cache is shared by all frames, which run one after the other on the queue.
 struct Cache {
   explicit Cache(const Memory& memory)
       : key(memory, kKvHeads * kCapacity * kDim * 4, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT),
@@ -47,7 +47,7 @@ struct Cache {
   Buffer key, value, length;
 };
 
-// What a frame in flight has of its own.
+// The objects of one frame in flight.
 struct Frame {
   Frame(const example::Gpu& gpu, const Memory& memory, const Pipelines& pipelines, const Plans& plans,
         const Cache& cache, VkCommandBuffer allocated)

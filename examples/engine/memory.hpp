@@ -1,5 +1,5 @@
-// Buffers and images of engine_frame.cpp: by VMA where its header was there when the project was configured,
-// else each with memory of its own.
+// Buffers and images of engine_frame.cpp. VMA allocates them if its header was there when the project was
+// configured; otherwise each has memory of its own.
 #pragma once
 
 #include "common.hpp"
@@ -37,7 +37,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   ~Memory() { vmaDestroyAllocator(allocator_); }
 
-  // Seen by the host.
+  // The host sees the buffer.
   void* create(const VkBufferCreateInfo& info, VkBuffer& buffer, Allocation& allocation) const {
     VmaAllocationCreateInfo how{};
     how.usage = VMA_MEMORY_USAGE_AUTO;
@@ -69,7 +69,7 @@ class Memory {
  public:
   explicit Memory(const example::Gpu& gpu) : gpu_(gpu) {}
 
-  // Seen by the host.
+  // The host sees the buffer.
   void* create(const VkBufferCreateInfo& info, VkBuffer& buffer, Allocation& allocation) const {
     check(vkCreateBuffer(gpu_.device, &info, nullptr, &buffer), "vkCreateBuffer");
     VkMemoryRequirements needs{};
@@ -103,7 +103,7 @@ class Memory {
 
 #endif
 
-// A storage buffer of floats or integers, zero at first.
+// A storage buffer of floats or integers, which begins with zeros.
 class Buffer {
  public:
   Buffer(const Memory& memory, VkDeviceSize bytes, VkBufferUsageFlags usage)
@@ -133,7 +133,7 @@ class Buffer {
   void* mapped_ = nullptr;
 };
 
-// A picture to render to, and to copy from.
+// A picture that is rendered to and copied from.
 class Image {
  public:
   Image(const example::Gpu& gpu, const Memory& memory, VkExtent2D extent, VkFormat format)

@@ -1,6 +1,6 @@
 #include "engine/pipelines.hpp"
 
-// SPIR-V of tokens.comp, bars.vert and bars.frag, as glslang writes it: arrays of words.
+// SPIR-V of tokens.comp, bars.vert and bars.frag, which glslang writes as arrays of words.
 #include "bars_frag.h"
 #include "bars_vert.h"
 #include "tokens_comp.h"

@@ -1,5 +1,5 @@
-// The pipelines of engine_frame.cpp: one of compute, one of graphics, with one set of storage buffers for
-// both.
+// The pipelines of engine_frame.cpp, one of compute and one of graphics, which share one set of storage
+// buffers.
 #pragma once
 
 #include "common.hpp"
@@ -16,7 +16,7 @@ struct ComputePush {
 };
 struct BarPush {
   float color[4];
-  float height;  // below 0: from the buffer
+  float height;  // below 0: the buffer has the heights
   std::uint32_t count;
 };
 
@@ -50,7 +50,7 @@ class Pipelines {
     for (std::uint32_t i = 0; i < kBindings; ++i) ranges[i] = {buffers[i], 0, VK_WHOLE_SIZE};
     VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
     write.dstSet = set;
-    write.descriptorCount = kBindings;  // of bindings that follow each other
+    write.descriptorCount = kBindings;  // consecutive bindings
     write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
     write.pBufferInfo = ranges;
     vkUpdateDescriptorSets(device_, 1, &write, 0, nullptr);

@@ -1,6 +1,6 @@
 #version 450
-// The engine's own compute: queries, keys and values of one token (stage 0), and heights of bars from what attention
-// made of them (stage 1). A stand-in for whatever an engine computes before and after.
+// The engine's own compute: queries, keys and values of one token (stage 0), and heights of bars from the results of attention
+// (stage 1). It stands in for what an engine computes before and after.
 layout(local_size_x = 64) in;
 layout(std430, set = 0, binding = 0) buffer Query { float query[]; };
 layout(std430, set = 0, binding = 1) buffer Key { float key[]; };
@@ -9,7 +9,7 @@ layout(std430, set = 0, binding = 3) buffer Output { float attended[]; };
 layout(std430, set = 0, binding = 4) buffer Bars { float bars[]; };
 layout(push_constant) uniform Push { uint stage; uint position; };
 
-// From -1 to below 1, exact: engine_frame.cpp has the same.
+// An exact number from -1 to below 1. engine_frame.cpp has the same function.
 float element(uint kind, uint i) {
   uint h = kind * 0x9e3779b9u + position * 0x85ebca6bu + i * 0xc2b2ae35u;
   h = (h ^ h >> 15) * 0x2c1b3c6du;

@@ -1,4 +1,4 @@
-/* Attention in C, on the program's own device: prints 2.8068 4.0758 4.1932 5.9242. */
+/* Attention in C on the program's own device. Prints 2.8068 4.0758 4.1932 5.9242. */
 #include <vkattn/vkattn.h>
 
 #include "own_vulkan.h"
@@ -24,7 +24,7 @@ static vkattn_device* borrow(const own_vulkan* vulkan) {
   return device;
 }
 
-/* Two queries, two keys of 4 dims, values of 2. */
+/* Two queries and two keys of 4 elements, values of 2. */
 static vkattn_plan* make_plan(vkattn_device* device) {
   vkattn_attention_desc desc;
   vkattn_plan_options options;
@@ -41,7 +41,7 @@ static vkattn_plan* make_plan(vkattn_device* device) {
 }
 
 int main(void) {
-  /* Floats 0 to 7: Q, and K through the same bytes; 8 to 11: V; 12 to 15: O. */
+  /* Floats 0 to 7 are Q, and K in the same bytes; 8 to 11 are V; 12 to 15 are O. */
   const float inputs[12] = {1, 0, 1, 0, 0, 1, 0, 1, 2, 3, 5, 7};
   own_vulkan vulkan;
   vkattn_device* device;

@@ -1,5 +1,5 @@
-// Attention in C++, on the program's own device: prints 2.8068 4.0758 4.1932 5.9242. With WITH_RUNTIME once
-// more on a device that the runtime opens beside it.
+// Attention in C++ on the program's own device. Prints 2.8068 4.0758 4.1932 5.9242. With WITH_RUNTIME it
+// computes and prints them once more, on a device that the runtime opens beside it.
 #include <vkattn/attention_plan.hpp>
 #ifdef WITH_RUNTIME
 #include <vkattn/runtime.hpp>
@@ -21,7 +21,7 @@ T checked(vkattn::Result<T> result) {
   return *std::move(result);
 }
 
-// Two queries, two keys of 4 dims, values of 2.
+// Two queries and two keys of 4 elements, values of 2.
 vkattn::AttentionDesc problem() {
   vkattn::AttentionDesc desc;
   desc.query_length = 2;
@@ -31,7 +31,7 @@ vkattn::AttentionDesc problem() {
   return desc;
 }
 
-// Q, and K through the same bytes; then V.
+// Q, which also serves as K; then V.
 constexpr std::array<float, 12> kInputs{1, 0, 1, 0, 0, 1, 0, 1, 2, 3, 5, 7};
 
 void print(const float* output) {

@@ -1,6 +1,5 @@
-/* The Vulkan of a program that takes vkattn in, as it would have it anyway: a device with a compute queue, a buffer that the
-   host sees, and a submission that waits. By the loader that the program links, or, where OWN_VOLK is defined, by a volk of
-   its own, which finds the loader at run time. C and C++. */
+/* The Vulkan of a program that uses vkattn: a device with a compute queue, a buffer that the host sees, and a submission that
+   waits. The program links the loader, or, with OWN_VOLK, has its own volk, which finds the loader at run time. C and C++. */
 #ifndef OWN_VULKAN_H
 #define OWN_VULKAN_H
 
@@ -28,7 +27,7 @@ typedef struct own_vulkan {
   VkCommandBuffer commands;
 } own_vulkan;
 
-/* What a test takes for "left out". */
+/* Ends the program with the code that tests take for "left out". */
 static void no_device(const char* what) {
   fprintf(stderr, "no Vulkan device: %s\n", what);
   exit(77);
@@ -61,7 +60,7 @@ static void open_instance(own_vulkan* vulkan) {
   if (count == 0) no_device("the loader knows none");
 }
 
-/* See vkattn_enable_wanted() for what makes attention faster. */
+/* vkattn_enable_wanted() enables what makes attention faster; this program enables nothing. */
 static void open_device(own_vulkan* vulkan) {
   VkQueueFamilyProperties families[16];
   VkDeviceQueueCreateInfo queue;
@@ -111,7 +110,7 @@ static void make_buffer(own_vulkan* vulkan, VkDeviceSize bytes) {
   vulkan->mapped = (float*)mapped;
 }
 
-/* A device, a buffer of so many bytes, and a command buffer that is being recorded. */
+/* Opens a device, creates a buffer of `bytes` bytes, and begins a command buffer. */
 static void open_vulkan(own_vulkan* vulkan, VkDeviceSize bytes) {
   VkCommandPoolCreateInfo pool;
   VkCommandBufferAllocateInfo allocate;
@@ -135,7 +134,7 @@ static void open_vulkan(own_vulkan* vulkan, VkDeviceSize bytes) {
   must(vkBeginCommandBuffer(vulkan->commands, &begin), "vkBeginCommandBuffer");
 }
 
-/* Submits what was recorded, so that the host can read it. */
+/* Submits what was recorded and waits, so that the host can read the results. */
 static void submit_and_wait(own_vulkan* vulkan) {
   VkMemoryBarrier barrier;
   VkSubmitInfo info;

@@ -1,4 +1,4 @@
-// Numbers on the device, and what ends the program.
+// Numbers on the device, and the check that ends the program.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -12,7 +12,7 @@
 
 namespace train_text {
 
-// The value, or the end of the program: the error says what and why.
+// Returns the value, or ends the program. The error says what failed and why.
 template <class T>
 T checked(vkattn::Result<T> result) {
   if (result.ok()) return *std::move(result);
@@ -26,7 +26,7 @@ inline void checked(const vkattn::Result<void>& status) {
   std::exit(1);
 }
 
-// Numbers of 32 bits in a buffer, and how the host gets at them. The Runtime outlives it.
+// 32-bit numbers in a buffer; the host can write and read them. The Runtime outlives it.
 template <class T>
 class Array {
   static_assert(sizeof(T) == 4);
@@ -43,7 +43,7 @@ class Array {
     checked(runtime_->read(buffer_, 0, std::as_writable_bytes(std::span(values))));
     return values;
   }
-  // From an element on.
+  // The range from element `first` on.
   [[nodiscard]] vkattn::BufferRange range(std::int64_t first = 0) const {
     return buffer_.range(static_cast<VkDeviceSize>(first) * sizeof(T));
   }

@@ -1,4 +1,3 @@
-// See checkpoint.hpp.
 #include "train_text/checkpoint.hpp"
 
 #include <vkattn/safetensors.hpp>
@@ -33,7 +32,7 @@ void add_parameters(std::vector<vkattn::TensorToStore>& tensors, const Parameter
   }
 }
 
-// What of a shape the files' tensors do not tell.
+// The parts of a shape that the files' tensors do not tell.
 Metadata shape_metadata(const Progress& progress) {
   return {{"format", "pt"},
           {"vocabulary", progress.vocabulary},
@@ -43,14 +42,14 @@ Metadata shape_metadata(const Progress& progress) {
           {"width", std::to_string(progress.shape.width)}};
 }
 
-// A number that has the same bits when it is read.
+// The text of a number that is read back with the same bits.
 std::string exact_text(float value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return {text.data(), end};
 }
 
-// Reads numbers of the metadata, and remembers the first that is none.
+// Reads numbers of the metadata, and keeps an error for the first text that is not one in range.
 struct NumberReader {
   const Metadata& metadata;
   std::string refusal;

@@ -40,7 +40,7 @@ class Canvas {
     cairo_line_to(cairo_, x1, y1);
     cairo_stroke(cairo_);
   }
-  // With its middle or its end at x.
+  // The place of x in the text.
   enum class Place { kBegin, kMiddle, kEnd };
   void text(double x, double y, const std::string& words, Place place = Place::kBegin) const {
     cairo_text_extents_t extents;
@@ -53,7 +53,7 @@ class Canvas {
   }
   template <class Value>
   void curve(std::size_t steps, const Value& value) const {
-    cairo_new_path(cairo_);  // not on from a text before
+    cairo_new_path(cairo_);  // does not continue from an earlier text
     for (std::size_t i = 0; i < steps; ++i) cairo_line_to(cairo_, x(static_cast<double>(i + 1)), y(value(i)));
     cairo_stroke(cairo_);
   }
@@ -69,7 +69,7 @@ std::string number(double value, const char* format) {
   return text;
 }
 
-// 1, 2 or 5 times a power of ten, so that there are 4 to 10 of them.
+// A step of 1, 2 or 5 times a power of ten that gives 4 to 10 ticks.
 double tick(double all) {
   const double power = std::pow(10, std::floor(std::log10(std::max(all, 1.0) / 4)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -133,7 +133,7 @@ bool draw(const Curve& curve, const std::string& path) {
     canvas.color(kKeptBack);
     cairo_arc(cairo, canvas.x(static_cast<double>(steps)), canvas.y(curve.kept_back), 5, 0, 6.2832);
     cairo_fill(cairo);
-    // On the side where the curve is not.
+    // The text stands on the side where the curve is not.
     const bool is_above = curve.kept_back >= smoothed(curve.losses, steps - 1);
     canvas.text(kRight - 10, canvas.y(curve.kept_back) + (is_above ? -12 : 26),
                 "text that was not learned from: " + number(curve.kept_back, "%.2f"), Canvas::Place::kEnd);

@@ -1,4 +1,4 @@
-// The picture of a training, by cairo where the build has it.
+// The picture of a training, drawn by cairo if the build has it.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 namespace train_text {
 
 struct Curve {
-  std::vector<float> losses;  // of each step
-  double vocabulary = 0;      // tokens, all as likely at first
-  double kept_back = 0;       // the loss at the end on text that was not learned from; 0: there is none
+  std::vector<float> losses;  // the loss of each step
+  double vocabulary = 0;      // the number of tokens, which are equally likely at first
+  double kept_back = 0;       // the final loss on the validation text; 0: no such text
   std::string caption;
 };
 
-// The mean of the losses up to a step over a few of them.
+// The mean of the losses of a few steps up to this one.
 [[nodiscard]] double smoothed(const std::vector<float>& losses, std::size_t step);
 
 [[nodiscard]] bool has_pictures();
-// False where it could not be written.
+// Returns false if the picture could not be written.
 bool draw(const Curve& curve, const std::string& path);
 
 }  // namespace train_text

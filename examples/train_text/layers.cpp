@@ -1,4 +1,3 @@
-// See layers.hpp.
 #include "train_text/layers.hpp"
 
 namespace train_text {
@@ -9,7 +8,7 @@ std::uint32_t word(std::int64_t value) {
   return static_cast<std::uint32_t>(value);
 }
 
-// A layer over rows of `width`, by weights without biases.
+// The descriptor of a layer over rows of `width`, without biases.
 vkattn::MultiHeadAttentionDesc attention_desc(const Shape& shape) {
   vkattn::MultiHeadAttentionDesc desc;
   desc.attention.query_heads = shape.heads;
@@ -21,7 +20,7 @@ vkattn::MultiHeadAttentionDesc attention_desc(const Shape& shape) {
 
 using ParameterRange = vkattn::BufferRange (Parameters::*)(std::string_view) const;
 
-// Values of a layer's parameters, or their gradients.
+// The ranges of a layer's parameters, or of their gradients.
 vkattn::MultiHeadAttentionParameters attention_parameters(const Parameters& parameters, std::int64_t layer,
                                                           ParameterRange range) {
   vkattn::MultiHeadAttentionParameters found;

@@ -1,4 +1,4 @@
-// The parts of the transformer, as steps to be recorded.
+// The parts of the transformer, as steps that are recorded.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace train_text {
 
-// What all parts need to make their steps.
+// The objects that all parts need to make their steps.
 struct Builder {
   const vkattn::Runtime& runtime;
   Shaders& shaders;
@@ -18,12 +18,12 @@ struct Builder {
   Shape shape;
 };
 
-// Y = X W^T for rows of X, with W (outputs, inputs) as files have it; and its gradients.
+// Y = X W^T for rows of X, and its gradients. W is (outputs, inputs), as files have it.
 struct Linear {
   std::string weight;  // the parameter's name
   std::int64_t rows, inputs, outputs;
 
-  // Adds to y, or writes it.
+  // Adds to y if `adds`; otherwise it writes y.
   [[nodiscard]] Step forward(const Builder& build, const vkattn::BufferRange& x, const vkattn::BufferRange& y,
                              bool adds = false) const;
   [[nodiscard]] Step grad_input(const Builder& build, const vkattn::BufferRange& grad_y,
@@ -37,7 +37,7 @@ class Norm {
  public:
   Norm(const Builder& build, std::int64_t rows);
   [[nodiscard]] Step forward(const Builder& build, const Floats& x) const;
-  // Adds to the gradient of x, or writes it.
+  // Adds to the gradient of x if `adds`; otherwise it writes it.
   [[nodiscard]] Step backward(const Builder& build, const Floats& grad_y, const Floats& grad_x,
                               bool adds) const;
 
@@ -48,12 +48,12 @@ class Norm {
   Floats inverse_;
 };
 
-// Causal self-attention of whole sequences, added to the residual stream: a layer of the library.
+// Causal self-attention of whole sequences, added to the residual stream. It is a layer of the library.
 class SelfAttention {
  public:
   SelfAttention(const Builder& build, std::int64_t layer, std::int64_t batch);
   [[nodiscard]] Step forward(const Builder& build, const Floats& x, const Floats& stream) const;
-  // From the stream's gradient to that of x and of the weights, after forward().
+  // Computes the gradients of x and of the weights from the stream's gradient, after forward().
   [[nodiscard]] Step backward(const Builder& build, const Floats& x, const Floats& stream,
                               const Floats& grad_stream, const Floats& grad_x) const;
 
@@ -65,11 +65,11 @@ class SelfAttention {
   vkattn::Buffer saved_;
 };
 
-// The same for one row at a time, which sees the rows before it through a cache of their keys and values.
+// Self-attention of one row at a time. It sees the earlier rows through a cache of their keys and values.
 class CachedAttention {
  public:
   CachedAttention(const Builder& build, std::int64_t layer);
-  // `position` and `length` hold one number each: the row's position, and how many rows there are with it,
+  // `position` and `length` hold one number each: the row's position, and the number of rows including it,
   // which is written.
   [[nodiscard]] Step forward(const Builder& build, const Floats& x, const Floats& stream,
                              const Indices& position, const Indices& length) const;
@@ -85,7 +85,7 @@ class Mlp {
  public:
   Mlp(const Builder& build, std::int64_t layer, std::int64_t rows);
   void add_forward(const Builder& build, Steps& steps, const Floats& x, const Floats& stream) const;
-  // grad_hidden holds four numbers for each of x.
+  // grad_hidden holds four numbers for each number of x.
   void add_backward(const Builder& build, Steps& steps, const Floats& x, const Floats& grad_stream,
                     const Floats& grad_x, const Floats& grad_hidden) const;
 

@@ -1,6 +1,6 @@
-// A small language model that learns from a text, everything on Vulkan: attention and projections are the
-// library's, with their gradients; what else a transformer and its training need is the shaders beside this
-// file.
+// A small language model that learns from a text, all of it on Vulkan. The library computes attention and
+// projections with their gradients; the shaders beside this file compute everything else that a transformer
+// and its training need.
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 
 using train_text::Options;
 
-// Of an option with a number: its help names the range, and so does the error.
+// Adds an option with a number. Its help and its error name the range.
 template <class Number>
 CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, const std::string& text,
                         double least, double most) {
@@ -36,7 +36,7 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, 
   return app.add_option(name, number, text)->option_text("N")->check(CLI::Validator(in_range, ""));
 }
 
-// Options of a model that is new: one that is there has these already.
+// The options of a new model. A model that is continued has them already.
 struct NewModel {
   CLI::App& app;
   std::vector<CLI::Option*> options = {};
@@ -83,7 +83,7 @@ std::vector<CLI::Option*> add_options(CLI::App& app, Options& options, std::vect
   return model.options;
 }
 
-// One sentence, in this project's words where the library of the options has only its own.
+// One sentence, in this project's words if the library of options has only its own.
 std::string failure_text(const CLI::App* /*app*/, const CLI::Error& error) {
   const std::string text = error.what();
   const bool is_of_option = text.starts_with("--") && error.get_name() == "ArgumentMismatch";

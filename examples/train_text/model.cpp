@@ -1,4 +1,3 @@
-// See model.hpp.
 #include "train_text/model.hpp"
 
 #include <array>
@@ -10,7 +9,7 @@ namespace train_text {
 
 namespace {
 
-// Token and position embedding of rows.
+// The embedding of rows, by token and by position.
 Step embed(const Builder& build, const Indices& tokens, const Indices& positions, const Floats& output,
            std::int64_t rows) {
   return build.shaders.make_step(
@@ -75,7 +74,7 @@ void Trainer::add_forward() {
       {static_cast<std::uint32_t>(rows_), static_cast<std::uint32_t>(build_.shape.vocabulary)}));
 }
 
-// After the forward pass, which has left the gradient of the logits in their place.
+// Runs after the forward pass, which has left the gradient of the logits in their place.
 void Trainer::add_backward() {
   backward_.push_back(head_.grad_weight(build_, last_norm_.y.range(), logits_.range()));
   backward_.push_back(head_.grad_input(build_, logits_.range(), grad_x_.range()));
@@ -93,7 +92,7 @@ void Trainer::add_backward() {
        build_.parameters.gradient("token_embedding.weight")},
       build_.shape.vocabulary * build_.shape.width,
       {static_cast<std::uint32_t>(build_.shape.vocabulary), static_cast<std::uint32_t>(build_.shape.width)}));
-  // A sequence is one row here, and each takes all positions.
+  // A row is a whole sequence here, and each sequence takes all positions.
   backward_.push_back(build_.plans.matmul(
       vkattn::MatmulDesc::sum_columns(batch(), build_.shape.context * build_.shape.width),
       {.b = grad_stream_.range(), .output = build_.parameters.gradient("position_embedding.weight")}));

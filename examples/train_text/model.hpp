@@ -1,5 +1,5 @@
 // The transformer: token and position embedding, blocks of attention and MLP around a residual stream, and a
-// head. Trained on whole sequences, and read one token at a time.
+// head. It is trained on whole sequences, and reads one token at a time.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace train_text {
 
-// Sequences side by side: of each position its token, and the one that comes next.
+// Sequences side by side: the token of each position, and the token that follows it.
 struct Batch {
   std::vector<std::uint32_t> tokens, targets;
 };
 
-// How AdamW changes the parameters in a step.
+// The rates of AdamW in a step.
 struct Rates {
   float rate = 0, mean_beta = 0.9F, square_beta = 0.99F, decay = 0.1F;
 };
@@ -24,11 +24,11 @@ class Trainer {
  public:
   Trainer(const Builder& build, std::int64_t batch);
 
-  // The mean loss over a batch, in nats for each token, with the parameters as they are.
+  // Returns the mean loss over a batch, in nats for each token, with the current parameters.
   [[nodiscard]] double loss(const Batch& batch) const;
-  // The same; the parameters' gradients too.
+  // loss() that also computes the parameters' gradients.
   [[nodiscard]] double gradients(const Batch& batch) const;
-  // The same; then the parameters change. Steps are counted from 1.
+  // gradients() that then changes the parameters. Steps count from 1.
   [[nodiscard]] double train(const Batch& batch, const Rates& rates, std::int64_t step) const;
 
   [[nodiscard]] std::int64_t batch() const { return rows_ / build_.shape.context; }
@@ -48,7 +48,7 @@ class Trainer {
   Builder build_;
   std::int64_t rows_;
   Indices tokens_, targets_, positions_;
-  Indices starts_, sorted_rows_;  // the rows with each token: those of token t from starts_[t] on
+  Indices starts_, sorted_rows_;  // rows by token: those of token t begin at starts_[t]
   Floats stream_, logits_, losses_;
   Floats grad_stream_, grad_x_, grad_hidden_;
   std::vector<Block> blocks_;
@@ -58,15 +58,15 @@ class Trainer {
   Shaders::Dispatch adamw_;
 };
 
-// One sequence, a token at a time, with a cache of keys and values.
+// Reads one sequence, a token at a time, with a cache of keys and values.
 class Reader {
  public:
   explicit Reader(const Builder& build);
 
-  // Reads the token at that position, where all before it were read; how likely each token is to come next,
-  // as logits.
+  // Reads the token at `position`; all tokens before it must have been read. Returns the logits of the next
+  // token.
   [[nodiscard]] std::vector<float> read(std::uint32_t token, std::int64_t position) const;
-  // What went into a layer's attention for the token that was read last: a row of `width`.
+  // The input of a layer's attention for the token that was read last: a row of `width`.
   [[nodiscard]] std::vector<float> attention_input(std::int64_t layer) const;
   [[nodiscard]] const Shape& shape() const { return build_.shape; }
 

@@ -1,4 +1,3 @@
-// See parameters.hpp.
 #include "train_text/parameters.hpp"
 
 #include <algorithm>
@@ -11,15 +10,15 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;  // floats: every device takes bindings at multiples of 256 bytes
 
-// Activations keep their size through a matrix whose numbers have this deviation (He, without what a ReLU
-// takes).
+// The deviation of a matrix's numbers that keeps the size of activations (He's, without its factor for a
+// ReLU).
 float deviation(std::int64_t inputs) {
   return 1 / std::sqrt(static_cast<float>(inputs));
 }
 
 std::vector<Parameter> list_parameters(const Shape& shape) {
   const std::int64_t width = shape.width, hidden = shape.hidden();
-  // What each layer adds is smaller where there are many (GPT-2).
+  // With more layers, each one adds less (GPT-2).
   const float depth = 1 / std::sqrt(static_cast<float>(2 * shape.layers));
   std::vector<Parameter> all;
   const auto add = [&](const std::string& name, std::int64_t rows, std::int64_t columns, float size) {
@@ -37,7 +36,7 @@ std::vector<Parameter> list_parameters(const Shape& shape) {
     add(block + "mlp.up.weight", hidden, width, deviation(width));
     add(block + "mlp.down.weight", width, hidden, deviation(hidden) * depth);
   }
-  // Zeros: all tokens are as likely at first, and the loss begins at ln(vocabulary).
+  // Zeros: at first all tokens are equally likely, so the loss begins at ln(vocabulary).
   add("head.weight", shape.vocabulary, width, 0);
   return all;
 }
@@ -61,7 +60,7 @@ Parameters::Parameters(const vkattn::Runtime& runtime, const Shape& shape)
 
 void Parameters::initialise(std::uint64_t seed) const {
   std::mt19937_64 random(seed);
-  // By Box and Muller, as every standard library has a normal_distribution of its own.
+  // Box and Muller's method, as every standard library has its own normal_distribution.
   const auto normal = [&] {
     constexpr double kUnit = 0x1p-53, kTurn = 6.283185307179586;
     const double radius = std::sqrt(-2 * std::log(static_cast<double>((random() >> 11U) + 1) * kUnit));

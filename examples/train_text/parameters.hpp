@@ -12,7 +12,7 @@
 
 namespace train_text {
 
-// What the shapes of a model follow from.
+// The sizes of a model.
 struct Shape {
   std::int64_t vocabulary = 0, context = 64, layers = 2, heads = 4, width = 64;
 
@@ -21,32 +21,32 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// A matrix as files have it: (outputs, inputs), or a table's rows.
+// A matrix (outputs, inputs), as files have it, or the rows of a table.
 struct Parameter {
   std::string name;
   std::int64_t rows, columns;
-  float deviation;      // of its first values
+  float deviation;      // of the first values
   std::int64_t offset;  // of its first element among all
 
   [[nodiscard]] std::int64_t elements() const { return rows * columns; }
 };
 
-// All of them in one array, and three more of the same form: gradients, and what AdamW remembers. Elements
-// between parameters, which begin at multiples of 256 bytes, are 0.
+// All parameters in one array, and three more arrays of the same form: gradients, and AdamW's means and
+// squares. Parameters begin at multiples of 256 bytes; elements between them are 0.
 class Parameters {
  public:
   Parameters(const vkattn::Runtime& runtime, const Shape& shape);
 
-  // First values: normal numbers from a seed.
+  // Sets the first values: normal numbers from a seed.
   void initialise(std::uint64_t seed) const;
 
   [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
-  // Of one of that name, which there must be.
+  // The range of the parameter of that name, which must exist.
   [[nodiscard]] vkattn::BufferRange value(std::string_view name) const { return range(values, name); }
   [[nodiscard]] vkattn::BufferRange gradient(std::string_view name) const { return range(gradients, name); }
-  // Elements of each array.
+  // The number of elements of each array.
   [[nodiscard]] std::int64_t size() const { return size_; }
-  // Numbers that are learned.
+  // The number of parameters that are learned.
   [[nodiscard]] std::int64_t count() const;
 
  private:
@@ -58,7 +58,7 @@ class Parameters {
   Floats values, gradients, means, squares;
 };
 
-// "blocks.3.", before the names of a layer's parameters.
+// The prefix of a layer's parameters, such as "blocks.3.".
 [[nodiscard]] std::string block_name(std::int64_t layer);
 
 }  // namespace train_text

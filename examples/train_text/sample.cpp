@@ -1,4 +1,3 @@
-// See sample.hpp.
 #include "train_text/sample.hpp"
 
 #include <algorithm>
@@ -10,7 +9,7 @@ namespace train_text {
 
 namespace {
 
-// A token by its probability softmax(logits / temperature); the likeliest where the temperature is 0.
+// Draws a token by its probability softmax(logits / temperature); temperature 0 takes the likeliest token.
 std::uint32_t choose(std::span<const float> logits, float temperature, std::uint64_t& random) {
   const auto likeliest = std::ranges::max_element(logits);
   if (temperature <= 0) return static_cast<std::uint32_t>(likeliest - logits.begin());
@@ -35,7 +34,7 @@ std::vector<std::uint32_t> sample(const Reader& reader, std::vector<std::uint32_
   const auto context = static_cast<std::size_t>(reader.shape().context);
   std::vector<std::uint32_t> tokens = std::move(prompt);
   std::size_t begin = tokens.size() > context ? tokens.size() - context : 0;  // the token at position 0
-  std::size_t next = begin;                                                   // to be read
+  std::size_t next = begin;                                                   // the next token to read
   std::uint64_t random = settings.seed;
   for (std::int64_t i = 0; i < settings.count; ++i) {
     if (tokens.size() - begin > context) next = begin = tokens.size() - std::max<std::size_t>(context / 2, 1);

@@ -1,4 +1,3 @@
-// See session.hpp.
 #include "train_text/session.hpp"
 
 #include <algorithm>
@@ -51,7 +50,7 @@ bool is_terminal() {
   std::exit(1);
 }
 
-// One line that is drawn over and over at a terminal; elsewhere a line every ten seconds.
+// At a terminal, one line that is drawn again and again; elsewhere a line every ten seconds.
 class ProgressLine {
  public:
   void show(const std::vector<float>& losses, double share, bool last) {
@@ -78,8 +77,8 @@ class ProgressLine {
   Clock::time_point begin_ = Clock::now(), shown_at_{};
 };
 
-// Slow at first, while AdamW's means are of few steps, and slower again later. It depends on the step alone,
-// so that a training that is continued takes the same steps.
+// The rate is small at first, while AdamW's means cover few steps, and small again later. It depends on the
+// step alone, so that a continued training takes the same steps.
 float rate_at(float rate, std::int64_t step) {
   constexpr float kWarmUp = 20, kSteady = 300;
   const auto at = static_cast<float>(step);
@@ -93,7 +92,7 @@ vkattn::Runtime make_runtime(const Options& options) {
   return checked(vkattn::Runtime::create(runtime));
 }
 
-// The shaders of this folder bind arrays whole and count elements in 32 bits.
+// Checks the sizes: the shaders of this folder bind whole arrays and count elements in 32 bits.
 void check_sizes(const vkattn::Runtime& runtime, const Progress& progress, std::int64_t parameters) {
   const Shape& shape = progress.shape;
   const std::int64_t rows = progress.batch * shape.context;
@@ -106,7 +105,7 @@ void check_sizes(const vkattn::Runtime& runtime, const Progress& progress, std::
          "; a smaller --batch, --context or --d-model needs less");
 }
 
-// A new training, or the one in the folder.
+// A new training, or the state of the one in the folder.
 Progress begin_progress(const Options& options, const std::string& text) {
   if (options.resume) return checked(load_progress(options.output));
   Progress progress;
@@ -118,7 +117,7 @@ Progress begin_progress(const Options& options, const std::string& text) {
   return progress;
 }
 
-// Everything that a training holds on the device.
+// A training with everything that it holds on the device.
 class Session {
  public:
   Session(const Options& options, const std::string& text)
@@ -211,7 +210,7 @@ void Session::draw_curve(const Outcome& outcome) const {
   }
 }
 
-// One line for a token: what cannot be seen has a sign.
+// The label of a token on one line: a sign stands for a character that cannot be seen.
 std::string label(const std::string& character) {
   if (character == " ") return "\xc2\xb7";
   if (character == "\n") return "\\n";

@@ -1,4 +1,4 @@
-// A training from its options to its files.
+// A training, from its options to its files.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Options {
   std::int64_t batch = 16;
   std::uint64_t seed = 1;
   float rate = 4e-3F;
-  std::int64_t steps = 0;  // in all, those before --resume too; 0: no limit
+  std::int64_t steps = 0;  // in all, including those before --resume; 0: no limit
   double minutes = 0;      // of this run; 0: no limit
-  bool resume = false;     // shape, batch, seed and rate are then those of the training that is continued
+  bool resume = false;     // true: shape, batch, seed and rate come from the continued training
   std::int64_t sample = 500;
   std::string prompt;  // empty: a new line, or the first character of the text
   float temperature = 0.8F;
@@ -30,13 +30,13 @@ struct Options {
 
 struct Outcome {
   Progress progress;
-  std::optional<double> kept_back;  // mean loss over text that was not learned from
+  std::optional<double> kept_back;  // mean loss on the validation text
   std::string text;                 // the sample, with its prompt
   std::vector<std::string> validation_messages;
 };
 
-// Trains, saves, draws, samples, and prints what it does. Ends the program with a sentence where something is
-// wrong. An interrupt ends the training early, and all else is done.
+// Trains, saves, draws, samples, and prints its progress. It ends the program with a sentence if something is
+// wrong. An interrupt ends the training early; everything after it is still done.
 Outcome run(const Options& options);
 
 }  // namespace train_text

@@ -1,9 +1,8 @@
-// See steps.hpp.
 #include "train_text/steps.hpp"
 
 #include <algorithm>
 
-// SPIR-V of the shaders, as glslang writes it: arrays of words.
+// SPIR-V of the shaders, which glslang writes as arrays of words.
 #include "adamw_comp.h"
 #include "cross_entropy_comp.h"
 #include "embed_comp.h"
@@ -17,8 +16,8 @@ namespace train_text {
 
 namespace {
 
-constexpr std::uint32_t kMostSets = 512;       // a model has less than 12 for each of its 32 layers at most
-constexpr std::uint32_t kMostBuffers = 5;      // of a shader
+constexpr std::uint32_t kMostSets = 512;       // a model has at most 32 layers, each with fewer than 12
+constexpr std::uint32_t kMostBuffers = 5;      // the most of a shader
 constexpr std::uint32_t kWorkgroup = 64;       // item.glsl
 constexpr std::uint32_t kMostColumns = 32768;  // of workgroups; every device has 65535
 
@@ -27,7 +26,7 @@ struct ShaderRow {
   std::uint32_t buffers;
 };
 
-// In the order of Shader.
+// The rows have the order of Shader.
 const std::array<ShaderRow, kShaders>& shader_table() {
   static const std::array<ShaderRow, kShaders> table = {{{embed_comp, 5},
                                                          {embed_gradient_comp, 4},
@@ -46,7 +45,7 @@ void check(VkResult result, const char* call) {
   std::exit(1);
 }
 
-// What was written before may be read, and what was read may be written.
+// Later reads and writes wait for earlier writes, and later writes for earlier reads.
 void record_barrier(VkCommandBuffer commands) {
   const VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
                                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
@@ -123,7 +122,7 @@ Shaders::Dispatch Shaders::make_dispatch(Shader shader, std::span<const vkattn::
   for (const vkattn::BufferRange& range : buffers) ranges.push_back({range.buffer, range.offset, range.size});
   VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
   write.dstSet = dispatch.set;
-  write.descriptorCount = static_cast<std::uint32_t>(ranges.size());  // of bindings that follow each other
+  write.descriptorCount = static_cast<std::uint32_t>(ranges.size());  // consecutive bindings
   write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
   write.pBufferInfo = ranges.data();
   vkUpdateDescriptorSets(device_, 1, &write, 0, nullptr);

@@ -1,5 +1,5 @@
-// What a command buffer is made of: passes of the library and of this folder's own shaders, each after what
-// was recorded before it.
+// The contents of a command buffer: passes of the library and of this folder's own shaders. Each waits for
+// the passes that were recorded before it.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -40,7 +40,7 @@ enum class Shader {
 };
 inline constexpr std::size_t kShaders = 8;
 
-// Push constants: words, each a number as the shader has it there.
+// Push constants: words that hold the shader's numbers.
 using Words = std::array<std::uint32_t, 8>;
 
 // Pipelines of the shaders, and descriptor sets for their dispatches. The Runtime outlives it.
@@ -51,7 +51,7 @@ class Shaders {
   Shaders& operator=(const Shaders&) = delete;
   ~Shaders();
 
-  // A dispatch over these buffers, in the order of the shader's bindings.
+  // A dispatch on these buffers, which have the order of the shader's bindings.
   struct Dispatch {
     VkPipeline pipeline;
     VkPipelineLayout layout;
@@ -61,7 +61,7 @@ class Shaders {
   };
   [[nodiscard]] Dispatch make_dispatch(Shader shader, std::span<const vkattn::BufferRange> buffers,
                                        std::int64_t items);
-  // The same with push constants that stay.
+  // Makes a dispatch whose push constants do not change.
   [[nodiscard]] Step make_step(Shader shader, std::initializer_list<vkattn::BufferRange> buffers,
                                std::int64_t items, const Words& push);
 
@@ -78,14 +78,14 @@ class Shaders {
   std::array<Pipeline, kShaders> pipelines_{};
 };
 
-// Plans of the library, one for all layers that do the same, with one workspace: steps come one after the
-// other. The Runtime outlives it.
+// Plans of the library: equal layers share a plan and its workspace, as steps run one after the other. The
+// Runtime outlives it.
 class Plans {
  public:
   explicit Plans(const vkattn::Runtime& runtime) : runtime_(&runtime) {}
 
   [[nodiscard]] Step matmul(const vkattn::MatmulDesc& desc, const vkattn::MatmulTensors& tensors);
-  // Multi-head attention with its projections. Whose plan tells what else it needs.
+  // The plan of multi-head attention with its projections; the plan tells what else the layer needs.
   [[nodiscard]] const vkattn::MultiHeadAttentionPlan& layer(const vkattn::MultiHeadAttentionDesc& desc);
   [[nodiscard]] Step layer_step(const vkattn::MultiHeadAttentionDesc& desc,
                                 const vkattn::MultiHeadAttentionTensors& tensors);

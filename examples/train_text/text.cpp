@@ -1,4 +1,3 @@
-// See text.hpp.
 #include "train_text/text.hpp"
 
 #include <algorithm>
@@ -14,7 +13,7 @@ vkattn::Error refuse(const std::string& what) {
   return {vkattn::ErrorCode::kInvalidArgument, 0, what};
 }
 
-// Bytes of the character that begins a text, or 0 where it is no UTF-8.
+// The number of bytes of the text's first character; 0 if the text is not UTF-8.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);

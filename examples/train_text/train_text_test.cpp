@@ -1,5 +1,5 @@
-// The example on a small text: its gradients against differences, what it learns in a few seconds, that a
-// training that was broken off goes on to the same bits, and that reading token by token is the same as whole
+// Tests the example on a small text: its gradients against differences, what it learns in a few seconds, that
+// an interrupted training continues with the same bits, and that reading token by token equals whole
 // sequences.
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ std::string file_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A folder that goes with the program.
+// A folder that is removed with the program.
 class Folder {
  public:
   Folder()
@@ -50,14 +50,14 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// Whether the layer is there to be asked for.
+// True if the validation layer is installed.
 bool has_validation() {
   vkattn::RuntimeOptions options;
   options.validation = true;
   return vkattn::Runtime::create(options).ok();
 }
 
-// A small model with values of one size everywhere, so that every gradient counts.
+// A small model whose values all have one size, so that every gradient counts.
 struct SmallModel {
   explicit SmallModel(const vkattn::Runtime& runtime)
       : shape{.vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 12},
@@ -86,7 +86,7 @@ struct SmallModel {
   Batch batch;
 };
 
-// Of each parameter along a random direction: by its gradient, and by how the loss differs.
+// Compares, for each parameter along a random direction, its gradient with the difference of losses.
 void test_gradients(const vkattn::Runtime& runtime) {
   SmallModel model(runtime);
   const Trainer trainer(model.build, 3);
@@ -117,7 +117,7 @@ void test_gradients(const vkattn::Runtime& runtime) {
   }
 }
 
-// The loss of a sequence that is read with the cache is that of the whole.
+// A sequence that is read with the cache has the same loss as the whole sequence.
 void test_reading(const vkattn::Runtime& runtime) {
   const SmallModel model(runtime);
   Batch batch;
@@ -151,7 +151,7 @@ Options small_options(const Folder& folder, const char* output) {
   return options;
 }
 
-// Two sentences over and over: after 120 steps the model knows them.
+// The text repeats two sentences. After 120 steps the model knows them.
 void test_training() {
   const Folder folder;
   const std::string sentences =

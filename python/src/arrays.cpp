@@ -10,8 +10,7 @@ namespace py = pybind11;
 namespace vkattn::python {
 namespace {
 
-/// What lies in memory of an array: from its first element to the end of its last, in elements; -1 where the
-/// library cannot walk it.
+/// The elements from the array's first to the end of its last in memory; -1 if the library cannot walk them.
 std::int64_t reach_of(const py::array& array) {
   std::int64_t reach = 1;
   for (py::ssize_t i = 0; i < array.ndim(); ++i) {
@@ -57,7 +56,7 @@ InputArray::InputArray(const py::array& array, const char* name) {
   for (std::size_t i = 4; i-- > 0;) {
     const auto axis = static_cast<py::ssize_t>(i);
     extents_[i] = taken.shape(axis);
-    // NumPy gives any stride to a dimension of size 1: one value for all keeps plans few.
+    // NumPy gives any stride to a dimension of size 1. With one value for all, fewer plans differ.
     *strides[i] = extents_[i] > 1 ? taken.strides(axis) / taken.itemsize() : dense;
     dense *= std::max<std::int64_t>(extents_[i], 1);
   }

@@ -33,7 +33,7 @@ struct Call {
   }
 };
 
-/// (output, lse or None, weights or None).
+/// Returns (output, lse or None, weights or None).
 py::tuple attention(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed) {
   const Call call(problem, seed);
   session.use([&](const Runtime& runtime) {
@@ -42,7 +42,7 @@ py::tuple attention(Session& session, const Problem& problem, const std::string&
   return py::make_tuple(call.output, call.lse, call.weights);
 }
 
-/// Seconds of each of so many calls of the library alone, for measurements of what Python adds.
+/// The seconds of each of `repeat` calls of the library alone, to measure what Python adds.
 std::vector<double> attention_seconds(Session& session, const Problem& problem, int repeat) {
   using Clock = std::chrono::steady_clock;
   const Call call(problem, 0);

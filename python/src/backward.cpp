@@ -22,7 +22,7 @@ namespace {
 /// The names of the gradients that are wanted.
 using Wanted = std::set<std::string, std::less<>>;
 
-/// What the forward pass has written, and the gradient of its output.
+/// The forward pass's results, and the gradient of its output.
 struct Past {
   py::array output;
   py::array lse;
@@ -69,7 +69,7 @@ BackwardDesc backward_desc(const Problem& problem, const Past& past, const Wante
   return desc;
 }
 
-/// A gradient on its way from the device.
+/// A gradient that is copied from the device.
 struct Gradient {
   std::string name;
   BufferRange BackwardTensors::*tensor;
@@ -101,7 +101,7 @@ std::vector<Gradient> new_gradients(const Problem& problem, const BackwardDesc& 
   return gradients;
 }
 
-/// One execution, of a plan that `session` keeps.
+/// Executes a plan once; `session` keeps the plan.
 void execute(const Runtime& runtime, const BackwardPlan& plan, const HostTensors& host,
              std::span<const std::byte> output, std::span<const std::byte> lse,
              std::span<const std::byte> grad_output, const std::vector<Gradient>& gradients) {
@@ -124,7 +124,7 @@ void execute(const Runtime& runtime, const BackwardPlan& plan, const HostTensors
   memory.read_results();
 }
 
-/// A dictionary of the wanted gradients, each without gaps.
+/// Returns a dictionary of the wanted gradients, each without gaps.
 py::dict backward(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed,
                   const py::array& output, const py::array& lse, const py::array& grad_output,
                   const Wanted& wanted) {
@@ -142,7 +142,7 @@ py::dict backward(Session& session, const Problem& problem, const std::string& k
               gradients);
     });
   } else {
-    for (const Gradient& gradient : gradients)  // sums over nothing
+    for (const Gradient& gradient : gradients)  // empty sums
       std::fill(gradient.bytes.begin(), gradient.bytes.end(), std::byte{0});
   }
   py::dict all;

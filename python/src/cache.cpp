@@ -33,7 +33,7 @@ std::size_t bytes_of_keys(const AttentionDesc& desc, const TensorDesc& tensor, s
   return static_cast<std::size_t>(take(tensor_bytes(tensor, e.batch, e.heads, e.rows, e.dims)));
 }
 
-/// e4m3 has a scale for each KV head, which other types have not.
+/// Requires scales for e4m3, which has a scale for each KV head, and none for other types.
 void require_scales(DataType type, bool are_given, const char* name, const char* what) {
   const bool are_needed = type == DataType::kFloat8E4m3;
   if (are_given == are_needed) return;
@@ -42,7 +42,7 @@ void require_scales(DataType type, bool are_given, const char* name, const char*
        (are_needed ? ", which has a scale for each KV head" : ", which has none"));
 }
 
-/// As many numbers as the cache reads.
+/// Checks that there are as many numbers as the cache reads.
 InputList checked_list(const CacheLists::OptionalArray& array, std::int64_t count, const char* name,
                        const char* one_for_each) {
   return array ? InputList(*array, count, name, one_for_each) : InputList();

@@ -20,11 +20,11 @@
 
 namespace vkattn::python {
 
-/// What a cache is made with.
+/// The options that make a cache.
 struct CacheOptions {
   std::int64_t batch = 1;
   std::int64_t kv_heads = 1;
-  std::int64_t capacity = 0;  ///< positions of a batch entry; of a ring, rows
+  std::int64_t capacity = 0;  ///< positions of a batch entry, or rows of a ring
   std::int64_t head_dim = 0;
   std::int64_t value_dim = 0;
   DataType key_type = DataType::kFloat32;
@@ -33,59 +33,59 @@ struct CacheOptions {
   RotaryDesc rotary;
 };
 
-/// Lists of numbers that a cache has on the device all the time: int32 and float32.
+/// Lists of int32 and float32 that a cache always keeps on the device.
 struct CacheLists {
   using OptionalArray = std::optional<pybind11::array>;
   OptionalArray page_table;    ///< (batch, page_table_stride)
-  OptionalArray key_scales;    ///< one for each KV head, of kFloat8E4m3
-  OptionalArray value_scales;  ///< likewise
+  OptionalArray key_scales;    ///< kFloat8E4m3: one for each KV head
+  OptionalArray value_scales;  ///< kFloat8E4m3: one for each KV head
   OptionalArray frequencies;   ///< rotary.dims / 2
 };
 
-/// The queries of one call, and where they are among the keys.
+/// The queries of one call, and their positions among the keys.
 struct CacheQueries {
   pybind11::array query;                  ///< (batch, query_heads, query_length, head_dim)
   std::int64_t kv_length = 0;             ///< most keys of a batch entry
-  std::optional<pybind11::array> counts;  ///< int32, of each batch entry's queries; not given: all
-  pybind11::array positions;              ///< int32, of each batch entry's first query, for rotation
+  std::optional<pybind11::array> counts;  ///< int32, queries of each batch entry; not given: all
+  pybind11::array positions;              ///< int32, of each entry's first query, for rotation
 };
 
-/// Keys and values, and how many each batch entry has, which stays on the device.
+/// Keys and values on the device, and the number of keys of each batch entry.
 class Cache {
  public:
   Cache(std::shared_ptr<Session> session, const CacheOptions& options, const CacheLists& lists);
 
-  /// Which page holds which positions, int32 (batch, page_table_stride).
+  /// Sets the page of each run of positions, int32 (batch, page_table_stride).
   void set_page_table(const pybind11::array& table);
-  /// How many keys each batch entry has, int32.
+  /// Sets the number of keys of each batch entry, int32.
   void set_lengths(const pybind11::array& lengths);
-  /// The same, as the last execution that changed them has left them on the device. Like all that is done on
-  /// it, not in a forked process.
+  /// The numbers of keys that the last execution has left on the device. Fails in a forked process, as every
+  /// use of the device does.
   [[nodiscard]] std::vector<std::int64_t> lengths() const;
-  /// New rows of each batch entry, of the first so many where counts, int32, are given. Python's side has
-  /// seen to it that there is room for them.
+  /// Adds new rows to each batch entry: all of them, or the first ones that counts, int32, says. Python's
+  /// side has checked that there is room.
   void append(const pybind11::array& key, const pybind11::array& value,
               const std::optional<pybind11::array>& counts);
-  /// (output, lse or None, weights or None) of queries over the keys that the cache holds.
+  /// Attends over the keys that the cache holds. Returns (output, lse or None, weights or None).
   [[nodiscard]] pybind11::tuple attention(const CacheQueries& queries, const ScoreOptions& options);
 
-  /// For calls of a layer that appends and attends by itself.
+  /// For a layer that appends and attends by itself.
   /// @{
   [[nodiscard]] const Session& session() const { return *session_; }
   /// Sets the storage of keys and values in a descriptor.
   void describe_keys(AttentionDesc& desc, std::int64_t kv_length) const;
-  /// Sets what the layer reads and writes of the cache.
+  /// Sets the tensors of the cache that the layer reads and writes.
   void add_to(MultiHeadAttentionTensors& tensors) const;
-  /// Adds to lengths() what was appended: new_length for each batch entry, or its count, int32.
+  /// Adds the appended rows to lengths(): new_length for each batch entry, or its count, int32.
   void grow(std::int64_t new_length, std::span<const std::byte> counts);
   /// @}
 
  private:
-  /// Sets what attention reads of the cache.
+  /// Sets the tensors of the cache that attention reads.
   void add_to(AttentionTensors& tensors) const;
   [[nodiscard]] AttentionDesc attention_desc(const CacheQueries& queries, const InputArray& query) const;
   [[nodiscard]] AppendDesc append_desc(std::int64_t new_length) const;
-  /// The queries on the device, rotated where keys are.
+  /// Brings the queries to the device, and rotates them if keys are rotated.
   [[nodiscard]] BufferRange prepare_queries(const Runtime& runtime, const AttentionDesc& desc,
                                             const InputArray& query, std::span<const std::byte> positions,
                                             RunMemory& memory);
@@ -96,8 +96,8 @@ class Cache {
   Buffer key_;
   Buffer value_;
   Buffer lengths_;
-  // What lengths_ holds. Written where the device has executed, so that no interrupt and no other thread of
-  // Python's comes between the two.
+  // The contents of lengths_. They are written after the device has executed, within the same lock, so that
+  // no interrupt and no other thread of Python comes between the two.
   mutable std::mutex host_lengths_mutex_;
   std::vector<std::int64_t> host_lengths_;
   Buffer page_table_;

@@ -1,4 +1,4 @@
-// Attention over what a cache holds: see cache.hpp.
+// Attention over the keys of a cache: see cache.hpp.
 #include <utility>
 
 #include "cache.hpp"
@@ -8,7 +8,7 @@ namespace py = pybind11;
 namespace vkattn::python {
 namespace {
 
-/// What a call gives, in host memory.
+/// The results of a call, in host memory.
 class CacheResults {
  public:
   CacheResults(const AttentionDesc& desc)
@@ -23,7 +23,7 @@ class CacheResults {
     }
   }
 
-  /// Without the interpreter's lock.
+  /// Called without the interpreter's lock.
   void bind(RunMemory& memory, AttentionTensors& tensors) const {
     tensors.output = memory.result(output_bytes_);
     tensors.lse = memory.result(lse_bytes_);
@@ -79,7 +79,7 @@ BufferRange Cache::prepare_queries(const Runtime& runtime, const AttentionDesc& 
 
 py::tuple Cache::attention(const CacheQueries& queries, const ScoreOptions& options) {
   const bool is_turned = options_.rotary.style != RotaryStyle::kNone;
-  // Rotated in place, so without elements that lie on each other.
+  // Queries are rotated in place, so no two elements may share memory.
   const InputArray query(is_turned ? without_gaps(queries.query) : queries.query, "query");
   AttentionDesc desc = attention_desc(queries, query);
   const ScoreInputs inputs(options, desc);

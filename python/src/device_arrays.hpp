@@ -16,10 +16,10 @@
 
 namespace vkattn::python {
 
-/// A buffer of so many bytes, to the end of a 32-bit word, as ranges of tensors reach.
+/// A buffer of so many bytes, rounded up to whole 32-bit words, as ranges of tensors need.
 [[nodiscard]] Buffer device_buffer(const Runtime& runtime, std::size_t bytes);
 
-/// With these bytes in it; no buffer where there are none.
+/// A buffer with these bytes; no buffer if there are none.
 [[nodiscard]] Buffer upload(const Runtime& runtime, std::span<const std::byte> bytes);
 
 /// The memory on the device that one execution reads and writes.
@@ -27,14 +27,14 @@ class RunMemory {
  public:
   explicit RunMemory(const Runtime& runtime) : runtime_(runtime) {}
 
-  /// With these bytes in it; a null range where there are none.
+  /// Memory with these bytes; a null range if there are none.
   [[nodiscard]] BufferRange upload(std::span<const std::byte> bytes);
-  /// For what only the device looks at.
+  /// Memory that only the device uses.
   [[nodiscard]] BufferRange create(std::size_t bytes);
-  /// For what read_results() copies to these bytes.
+  /// Memory that read_results() copies to these bytes.
   [[nodiscard]] BufferRange result(std::span<std::byte> bytes);
   void read_results() const;
-  /// All of it, for whoever needs it longer.
+  /// Passes all memory to a caller that needs it longer.
   [[nodiscard]] std::vector<Buffer> take_buffers() { return std::move(buffers_); }
 
  private:
@@ -51,12 +51,12 @@ class RunMemory {
 /// Uploads score_tensors() of a call.
 void upload_score_inputs(const ScoreInputs& inputs, RunMemory& memory, AttentionTensors& tensors);
 
-/// Bytes on a device, for as long as somebody holds them; shape and type are Python's to know.
+/// Bytes on a device, kept while somebody holds them. Python's side knows shape and type.
 class DeviceArray {
  public:
   DeviceArray(std::shared_ptr<Session> session, std::size_t bytes);
 
-  /// Copies from and to an array without gaps, of as many bytes.
+  /// Both copy a host array without gaps, of as many bytes.
   void write(const pybind11::array& array);
   void read(pybind11::array& array) const;
 

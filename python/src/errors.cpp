@@ -6,7 +6,7 @@ namespace py = pybind11;
 namespace vkattn::python {
 namespace {
 
-/// Error.code in Python.
+/// The value of Error.code in Python.
 const char* code_name(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -41,7 +41,7 @@ void register_errors(py::module_& /*module*/) {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const LibraryError& e) {
       const std::string& message = e.error().message;
-      // It may have the name of a file, which may be no UTF-8.
+      // The message may contain the name of a file, which may not be UTF-8.
       const auto text = py::reinterpret_steal<py::object>(
           PyUnicode_DecodeUTF8(message.data(), static_cast<py::ssize_t>(message.size()), "backslashreplace"));
       const py::object made =

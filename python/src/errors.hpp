@@ -11,7 +11,7 @@
 
 namespace vkattn::python {
 
-/// An Error on its way to Python, where it becomes a vkattn.Error. Holds no Python object, so it may be
+/// An Error on its way to Python, where it becomes a vkattn.Error. It holds no Python object, so it may be
 /// thrown without the interpreter's lock.
 class LibraryError : public std::exception {
  public:
@@ -33,10 +33,11 @@ inline void take(const Result<void>& status) {
   if (!status) throw LibraryError(status.error());
 }
 
-/// Throws what Python sees as ValueError and vkattn.Error: arguments that do not fit each other.
+/// Throws, for arguments that do not fit each other, an exception that is ValueError and vkattn.Error in
+/// Python.
 [[noreturn]] void fail(std::string message);
 
-/// Makes LibraryErrors the exceptions of vkattn._errors.
+/// Translates LibraryError to the exceptions of vkattn._errors.
 void register_errors(pybind11::module_& module);
 
 }  // namespace vkattn::python

@@ -1,4 +1,4 @@
-// Plans by what they were made of.
+// Plans that are kept, by the descriptors they were made of.
 #pragma once
 
 #include <vkattn/plan.hpp>
@@ -13,16 +13,17 @@
 
 namespace vkattn::python {
 
-/// The plans of the last kCount different descriptors and kernels, as making one compiles shaders.
+/// The plans of the last kCount different descriptors and kernels. They are kept as making one compiles
+/// shaders.
 class KeptPlans {
  public:
-  /// The plan of the descriptor; make() gives one where none is kept.
+  /// The plan of the descriptor. make() makes it if none is kept.
   template <class Desc, class Make>
   const typename Desc::Plan& get(const Desc& desc, const std::string& kernel, Make&& make) {
-    std::string key = plan_key(desc) + kernel;  // it begins with the operation
+    std::string key = plan_key(desc) + kernel;  // a plan_key() begins with its operation
     const auto found = std::ranges::find(kept_, key, &Kept::key);
     if (found != kept_.end()) {
-      std::rotate(found, found + 1, kept_.end());  // the last one used stays longest
+      std::rotate(found, found + 1, kept_.end());  // the plan that was used last stays longest
     } else {
       Kept made{std::move(key), std::make_shared<const typename Desc::Plan>(make())};
       if (kept_.size() == kCount) kept_.erase(kept_.begin());

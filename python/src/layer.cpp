@@ -21,7 +21,7 @@ std::size_t bytes_of_parameter(const ParameterShape& parameter, DataType type) {
   return static_cast<std::size_t>(parameter.elements()) * element_bytes(type);
 }
 
-/// As they are stored.
+/// The bytes of values in their storage type.
 std::vector<std::byte> rounded(const std::vector<float>& values, DataType type) {
   std::vector<std::byte> bytes(values.size() * element_bytes(type));
   if (type == DataType::kFloat32) {
@@ -51,7 +51,7 @@ std::vector<std::int64_t> dimensions(const ParameterShape& parameter) {
 Layer::Layer(std::shared_ptr<Session> session, const MultiHeadAttentionDesc& desc,
              const std::optional<py::array>& frequencies)
     : session_(std::move(session)), desc_(desc) {
-  MultiHeadAttentionDesc one = desc;  // a call of one row, whose rules are those of the layer alone
+  MultiHeadAttentionDesc one = desc;  // a call of one row: only the layer's own rules apply
   one.attention.query_length = one.attention.kv_length = 1;
   if (!desc.packed_weights) one.inputs = LayerInputs::kSeparate;
   take(validate(one));

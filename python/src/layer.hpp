@@ -21,16 +21,16 @@
 
 namespace vkattn::python {
 
-/// What one call of a layer is given.
+/// The arrays of one call of a layer.
 struct LayerArrays {
   using OptionalArray = std::optional<pybind11::array>;
   pybind11::array query;  ///< (batch, query_length, d_model)
   OptionalArray key;      ///< not given: LayerInputs::kSelf
-  OptionalArray value;    ///< not given, but key: LayerInputs::kCross
-  OptionalArray counts;   ///< int32, the new rows of each batch entry, where there is a cache
+  OptionalArray value;    ///< only key given: LayerInputs::kCross
+  OptionalArray counts;   ///< int32, with a cache: new rows of each batch entry
 };
 
-/// And how.
+/// The options of one call of a layer.
 struct LayerOptions {
   ScoreOptions scores;
   bool has_averaged_weights = false;
@@ -43,7 +43,7 @@ struct LayerOptions {
 /// The sizes of a parameter's array.
 [[nodiscard]] std::vector<std::int64_t> dimensions(const ParameterShape& parameter);
 
-/// What the backward pass needs of a call, on the device; the parameters are the layer's.
+/// The tensors of a call that the backward pass needs, on the device. The layer has the parameters.
 struct SavedCall {
   std::shared_ptr<Session> session;  // outlives the buffers
   MultiHeadAttentionDesc desc;
@@ -58,20 +58,20 @@ class Layer {
   Layer(std::shared_ptr<Session> session, const MultiHeadAttentionDesc& desc,
         const std::optional<pybind11::array>& frequencies);
 
-  /// What all calls share.
+  /// The sizes that all calls share.
   [[nodiscard]] const MultiHeadAttentionDesc& desc() const { return desc_; }
   [[nodiscard]] const std::vector<ParameterShape>& shapes() const { return shapes_; }
   void initialise(std::uint64_t seed);
-  /// Copies from and to arrays without gaps, of the parameter's shape and type.
+  /// Both copy an array without gaps, of the parameter's shape and type.
   void write(const std::string& name, const pybind11::array& array);
   [[nodiscard]] pybind11::array read(const std::string& name) const;
-  /// All parameters, each by its name behind `prefix`. None is changed where one does not fit.
+  /// All parameters, each by its name behind `prefix`. If one does not fit, load() changes none.
   void load(const std::filesystem::path& path, const std::string& prefix);
   void save(const std::filesystem::path& path, const std::string& prefix) const;
 
-  /// (a dictionary of `output` and, where asked for, `weights`; SavedCall or None).
+  /// Returns (a dictionary of `output` and, if asked for, `weights`; SavedCall or None).
   [[nodiscard]] pybind11::tuple forward(const LayerArrays& arrays, const LayerOptions& options) const;
-  /// A dictionary of the gradients of `query`, of `key` and `value` where the call had them, and of the
+  /// Returns a dictionary of gradients: of `query`, of `key` and `value` if the call had them, and of the
   /// parameters by their names.
   [[nodiscard]] pybind11::dict backward(const SavedCall& saved, const pybind11::array& grad_output) const;
 

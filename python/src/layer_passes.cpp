@@ -44,7 +44,7 @@ std::vector<std::int64_t> value_shape(const MultiHeadAttentionDesc& desc) {
   return {desc.attention.batch, desc.attention.kv_length, desc.value_input_dim};
 }
 
-/// What a pass gives: arrays of Python's, and their bytes for the device.
+/// The results of a pass: Python's arrays, and their bytes for the device.
 class Results {
  public:
   struct Result {
@@ -58,12 +58,12 @@ class Results {
     const std::span bytes = writable_bytes_of(array);
     all_.push_back({std::move(name), std::move(array), bytes});
   }
-  /// Without the interpreter's lock; a null range where there is none of the name.
+  /// Called without the interpreter's lock. A null range if there is no result of the name.
   [[nodiscard]] BufferRange bind(std::string_view name, RunMemory& memory) const {
     const auto found = std::ranges::find(all_, name, &Result::name);
     return found == all_.end() ? BufferRange{} : memory.result(found->bytes);
   }
-  /// Where nothing is summed.
+  /// For empty sums.
   void fill_with_zeros() const {
     for (const Result& result : all_) std::ranges::fill(result.bytes, std::byte{0});
   }

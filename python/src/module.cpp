@@ -1,4 +1,4 @@
-// The module vkattn._native: a thin layer over the runtime, used by the package's Python files alone.
+// The module vkattn._native: a thin layer over the runtime, which only the package's Python files use.
 #include "module.hpp"
 
 #include "device_arrays.hpp"

@@ -1,4 +1,4 @@
-// What each subject of the binding adds to the module.
+// The functions that add each subject of the binding to the module.
 #pragma once
 
 #include <pybind11/pybind11.h>

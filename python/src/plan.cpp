@@ -18,7 +18,7 @@ namespace py = pybind11;
 namespace vkattn::python {
 namespace {
 
-/// The arrays of a plan's execution, by Python's names of the tensors; null where there is none.
+/// The arrays of a plan's execution, by the tensors' names in Python; null if there is none.
 using PlanArrays = std::map<std::string, std::shared_ptr<DeviceArray>>;
 
 BufferRange AttentionTensors::*tensor_of(std::string_view name) {
@@ -45,7 +45,7 @@ class Plan {
     });
   }
 
-  /// Reads and writes the arrays, and waits. Those of the last run are kept, as bindings name them.
+  /// Reads and writes the arrays, and waits. It keeps the arrays of the last run, as bindings refer to them.
   void run(const PlanArrays& arrays, std::uint64_t seed) {
     for (const auto& [name, array] : arrays) {
       if (array) session_->require_own(array->session(), "an array", "the plan");

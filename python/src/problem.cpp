@@ -1,5 +1,5 @@
-// Problems: see problem.hpp. Rules of shapes stand here, as a descriptor has one number for what two arrays
-// say; all others are validate()'s.
+// Problems: see problem.hpp. Only rules of shapes are here, as one number of a descriptor stands for two
+// arrays; validate() has all others.
 #include "problem.hpp"
 
 #include <utility>

@@ -13,17 +13,17 @@ namespace py = pybind11;
 
 namespace vkattn::python {
 
-/// Of one process. Read and written with the interpreter's lock.
+/// The calls of one process. Read and written with the interpreter's lock.
 struct CallsInFlight {
   long process = 0;
   long count = 0;  ///< threads that have released the lock
-  /// The interpreter that begins no calls on daemon threads any more; -1: none.
+  /// The interpreter that begins no more calls on daemon threads; -1: none.
   std::int64_t ending = -1;
 };
 
 namespace {
 
-/// Never destroyed: threads that wait for ever refer to it.
+/// Never destroyed, as threads that wait for ever refer to it.
 CallsInFlight& calls_in_flight() {
   static CallsInFlight* calls = new CallsInFlight{this_process()};
   if (calls->process != this_process()) calls = new CallsInFlight{this_process()};
@@ -64,7 +64,7 @@ InterpreterUnlocked::InterpreterUnlocked() : calls_(calls_in_flight()) {
 InterpreterUnlocked::~InterpreterUnlocked() {
   try {
     PyEval_RestoreThread(thread_);
-  } catch (...) {  // glibc's pthread_exit() comes as an exception, which no handler may end
+  } catch (...) {  // glibc's pthread_exit() throws, and no handler may end that
     wait_for_ever();
   }
   --calls_.count;

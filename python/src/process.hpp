@@ -1,4 +1,4 @@
-// What the module knows of its process: a fork behind it, the interpreter's end before it.
+// The module's view of its process: it may have been forked, and its interpreter may be ending.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -8,17 +8,17 @@
 
 namespace vkattn::python {
 
-/// The number of this process; 0 where no process can be forked.
+/// The number of this process; 0 on systems that cannot fork.
 [[nodiscard]] long this_process();
 
 struct CallsInFlight;
 
-/// Releases the interpreter's lock for as long as it lives: the only way to do so in this module. Where the
-/// interpreter ends meanwhile, CPython 3.9 to 3.13 end a thread that takes the lock again, by unwinding its
-/// stack, which aborts the program in C++. Such a thread waits here for ever instead, as it does in 3.14.
+/// Releases the interpreter's lock while it lives; this module releases it in no other way. If the
+/// interpreter ends meanwhile, CPython 3.9 to 3.13 unwind the stack of a thread that takes the lock again,
+/// which aborts a C++ program. Such a thread waits here for ever instead, as it does in CPython 3.14.
 class InterpreterUnlocked {
  public:
-  /// After end_calls() SystemExit is raised in a daemon thread, which so ends and lets go of its locks.
+  /// After end_calls() it raises SystemExit in a daemon thread, which then ends and releases its locks.
   InterpreterUnlocked();
   InterpreterUnlocked(const InterpreterUnlocked&) = delete;
   InterpreterUnlocked& operator=(const InterpreterUnlocked&) = delete;
@@ -29,8 +29,8 @@ class InterpreterUnlocked {
   PyThreadState* thread_;
 };
 
-/// An object that holds memory or plans of a driver, which is destroyed only by the process that made it: in
-/// a forked one the driver's threads are not there, so it is left as it is.
+/// Makes an object that holds a driver's memory or plans. Only the process that made it destroys it: a forked
+/// process lacks the driver's threads, so it leaves the object as it is.
 template <class T, class... Arguments>
 [[nodiscard]] std::shared_ptr<T> make_of_process(Arguments&&... arguments) {
   return {new T(std::forward<Arguments>(arguments)...), [process = this_process()](T* made) {

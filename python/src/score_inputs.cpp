@@ -54,7 +54,7 @@ void set_softcap(AttentionDesc& desc, const py::object& given) {
   desc.softcap = static_cast<float>(given.cast<double>());
 }
 
-/// Given are True, False or an array of slopes.
+/// `given` is True, False or an array of slopes.
 void set_alibi(AttentionDesc& desc, const py::object& given) {
   if (py::isinstance<py::array>(given)) {
     desc.alibi = Alibi::kGiven;
@@ -67,8 +67,8 @@ void set_sinks(AttentionDesc& desc, const py::object&) {
   desc.has_sinks = true;
 }
 
-/// A keyword that changes scores, as in MODIFIERS of Python: what it says of a descriptor. One that may be an
-/// array has a row of kScoreTensors too.
+/// A keyword that changes scores (a row of MODIFIERS in Python), and how it sets a descriptor. A keyword that
+/// may be an array has a row of kScoreTensors too.
 struct Modifier {
   const char* name;
   void (*set)(AttentionDesc& desc, const py::object& given);
@@ -90,7 +90,7 @@ constexpr std::array kScoreTensors = {
                 &BackwardDesc::has_grad_sinks},
 };
 
-/// Sets what the keywords that are no arrays and no modifiers say.
+/// Sets the keywords that are neither arrays nor modifiers.
 void set_options(AttentionDesc& desc, const ScoreOptions& options) {
   desc.causal = options.is_causal;
   set_align(desc, options.align);

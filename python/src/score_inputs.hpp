@@ -1,4 +1,4 @@
-// What a call is given beside queries, keys and values.
+// The inputs of a call beside queries, keys and values.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -18,7 +18,7 @@
 
 namespace vkattn::python {
 
-/// The keyword arguments that decide scores and what is returned of them.
+/// The keyword arguments that change scores, and those that say what is returned.
 struct ScoreOptions {
   using OptionalArray = std::optional<pybind11::array>;
   bool is_causal = false;
@@ -26,36 +26,36 @@ struct ScoreOptions {
   std::optional<double> scale;
   double dropout = 0;
   bool has_lse = false;
-  std::string weights;       ///< a stage's name; empty: none
-  OptionalArray mask;        ///< with a 1 for each dimension of the scores that it broadcasts
+  std::string weights;       ///< the name of a stage; empty: none
+  OptionalArray mask;        ///< with size 1 along each dimension that it broadcasts
   OptionalArray kv_lengths;  ///< int32, one for each batch entry
-  pybind11::dict modifiers;  ///< by their names, those of Python's MODIFIERS that are given
+  pybind11::dict modifiers;  ///< the given ones of Python's MODIFIERS, by name
 };
 
-/// A tensor that changes scores, by the name of its keyword.
+/// A tensor that changes scores. Its name is the keyword's.
 struct ScoreTensor {
   std::string_view name;
   BufferRange AttentionTensors::*range;
   HostInput HostTensors::*host;
-  // Of a number for each query head; null: there is no gradient, or the mask's, which is larger.
+  // A number for each query head. Null: no gradient, or the mask's, which has another shape.
   BufferRange BackwardTensors::*gradient = nullptr;
   bool BackwardDesc::*has_gradient = nullptr;
 };
 
 [[nodiscard]] std::span<const ScoreTensor> score_tensors();
 
-/// Options of a call with its arrays. Made with the interpreter's lock, which reading it does not need.
+/// Options of a call with its arrays. It is made with the interpreter's lock; reading it needs no lock.
 class ScoreInputs {
  public:
   ScoreInputs() = default;
-  /// Sets what the options say of a descriptor whose sizes are known.
+  /// Sets the options in a descriptor that has its sizes.
   ScoreInputs(const ScoreOptions& options, AttentionDesc& desc);
 
   /// Sets the members of score_tensors().
   void add_to(HostTensors& tensors) const;
 
   [[nodiscard]] const Extents& mask_extents() const { return mask_.extents(); }
-  /// Which dimensions of the scores the mask broadcasts.
+  /// True for dimensions of the scores along which the mask is broadcast.
   [[nodiscard]] const std::array<bool, 4>& mask_repeats() const { return mask_repeats_; }
 
  private:

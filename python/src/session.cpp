@@ -12,11 +12,11 @@ namespace {
 
 struct Sessions {
   std::mutex mutex;
-  /// By what names a device; several names may have the same session.
+  /// Sessions by the text that named their device. Several texts may share a session.
   std::map<std::string, std::shared_ptr<Session>> by_name;
   long process = 0;
 
-  /// The one that works and is on the same device; null where there is none.
+  /// A session on this device that is not lost; null if there is none.
   [[nodiscard]] std::shared_ptr<Session> of_device(std::uint32_t index) const {
     for (const auto& [name, session] : by_name) {
       if (session && !session->is_lost() && session->device_index() == index) return session;
@@ -26,8 +26,8 @@ struct Sessions {
 };
 
 /// Called with the interpreter's lock. Never destroyed: the interpreter closes sessions before it ends, and
-/// drivers may be gone after it. What a forked process has of its parent's sessions cannot be used, nor
-/// ended: their threads are not there.
+/// drivers may be gone afterwards. A forked process can neither use nor end its parent's sessions, as it
+/// lacks their threads.
 Sessions& sessions() {
   static Sessions* all = new Sessions{{}, {}, this_process()};
   if (all->process != this_process()) all = new Sessions{{}, {}, this_process()};
@@ -72,8 +72,8 @@ void register_devices(py::module_& module) {
           "The driver's name and version.")
       .def_property_readonly(
           "matrix_units", [](const DeviceInfo& d) { return d.capabilities.cooperative_matrix; },
-          "That it has VK_KHR_cooperative_matrix.")
-      .def_readonly("rejected", &DeviceInfo::rejected, "Why vkattn cannot use it; empty where it can.")
+          "True if it has VK_KHR_cooperative_matrix.")
+      .def_readonly("rejected", &DeviceInfo::rejected, "Why vkattn cannot use it; empty if it can.")
       .def("__repr__", &describe);
   module.def("devices", [] {
     const InterpreterUnlocked unlocked;
@@ -117,7 +117,8 @@ std::shared_ptr<Session> open_session(const std::string& device) {
   if (!session || session->is_lost()) {
     RuntimeOptions options;
     options.device = device;
-    // Which device a name means is known when it is open. Another name's session on it is taken instead.
+    // Only an open device tells which device a name means. A session on it under another name is taken
+    // instead.
     auto opened = make_of_process<Session>(take(Runtime::create(options)));
     std::shared_ptr<Session> other = all.of_device(opened->device_index());
     session = other ? std::move(other) : std::move(opened);

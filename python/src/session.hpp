@@ -19,14 +19,13 @@
 
 namespace vkattn::python {
 
-/// A Runtime, which one thread at a time may use, with the plans that were made on it.
+/// A Runtime with the plans that were made on it. One thread at a time may use it.
 class Session {
  public:
   explicit Session(Runtime runtime) : runtime_(std::move(runtime)) {}
 
-  /// Calls work(runtime) without the interpreter's lock and with that of the session, so `work` touches no
-  /// Python object. Whatever is done on a device is done here. Fails in a process that was forked from the
-  /// session's.
+  /// Calls work(runtime) with the session's lock and without the interpreter's, so `work` touches no Python
+  /// object. All work on a device is done here. Fails in a process that was forked from the session's.
   template <class Work>
   auto use(Work&& work) {
     require_own_process();
@@ -40,8 +39,8 @@ class Session {
     }
   }
 
-  /// Within use(): the plan of a problem of any operation, kept or new. `kernel` is of those that have
-  /// several.
+  /// Within use(): the plan of a problem of any operation, kept or new. `kernel` counts for operations with
+  /// several kernels.
   template <class Desc>
   const typename Desc::Plan& plan(const Desc& desc, const std::string& kernel = {}) {
     Desc whole = desc;
@@ -53,19 +52,19 @@ class Session {
     });
   }
 
-  /// Fails in a process that was forked from the one that opened the session: the driver's threads are not
-  /// there, and locks may be held by threads that are not there either.
+  /// Fails in a process that was forked from the one that opened the session: it lacks the driver's threads,
+  /// and these may have held locks.
   void require_own_process() const;
-  /// Fails where `what` (such as "the cache") was made on another session than that of `owner`, this one.
+  /// Fails if `what` (such as "the cache") was made on another session than this one, which is that of
+  /// `owner`.
   void require_own(const Session& other, const char* what, const char* owner) const;
 
-  /// That the device is gone: a new session has to be opened.
+  /// True if the device is lost. Then a new session must be opened.
   [[nodiscard]] bool is_lost() const { return lost_; }
   /// The device's number in Runtime::list_devices().
   [[nodiscard]] std::uint32_t device_index() const { return runtime_.device_index(); }
-  /// What the validation layer has said, where it was enabled from outside.
+  /// The messages of the validation layer, if it was enabled from outside.
   [[nodiscard]] std::vector<std::string> validation_messages();
-  /// The device's name.
   [[nodiscard]] std::string device_name() const;
 
  private:
@@ -76,8 +75,8 @@ class Session {
   std::atomic<bool> lost_ = false;
 };
 
-/// The session of the device that RuntimeOptions::device names, opened at its first use: one for each device,
-/// whatever names it. A process that was forked opens its own.
+/// The session of the device that RuntimeOptions::device names, opened at its first use. There is one session
+/// for each device, however it is named. A forked process opens its own.
 [[nodiscard]] std::shared_ptr<Session> open_session(const std::string& device);
 
 void register_session(pybind11::module_& module);

@@ -1,17 +1,17 @@
 """Attention on any Vulkan device.
 
-    attention            softmax(scale * query @ key^T + mask) @ value on NumPy and DLPack arrays
+    attention            softmax(scale * query @ key^T + mask) @ value, on NumPy and DLPack arrays
     attention_backward   its gradients
-    plan, array          the same for arrays that stay on the device
+    plan, array          attention on arrays that stay on the device
     Cache                keys and values on the device, for decoding
-    Rotary               rotary position embedding, of Cache and MultiHeadAttention
+    Rotary               rotary position embedding, for Cache and MultiHeadAttention
     MultiHeadAttention   a layer: projections, attention, gradients, decoding
-    show                 a picture of weights, by matplotlib
+    show                 a picture of weights, drawn by matplotlib
     devices              the Vulkan devices of this machine
-    torch                PyTorch's attention by vkattn, a module to import
-    Error                what the package raises
+    torch                a module to import: vkattn as PyTorch's attention
+    Error                the exception that the package raises
 
-It needs a Vulkan driver: that of a GPU, or Mesa's lavapipe for the CPU.
+It needs a Vulkan driver: a GPU's, or Mesa's lavapipe for the CPU.
 """
 import atexit as _atexit
 import time as _time
@@ -38,7 +38,7 @@ __all__ = [
 
 @_atexit.register
 def _close():
-    """Waits for calls of daemon threads, which begin no others, and closes devices, which writes the cache on disk."""
+    """Lets no daemon thread begin a call, waits for the others, and closes devices, which saves their caches."""
     _native.end_calls()
     while _native.calls_in_flight():
         _time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""What the arguments of the public functions may be: one table by their names, and the decorator that reads by it."""
+"""The arguments of the public functions: one table of readers by argument name, and the decorator that applies it."""
 import collections.abc
 import functools
 import inspect
@@ -11,13 +11,13 @@ import numpy as np
 from . import _native
 from ._errors import RuleError
 
-# The reader of what is read elsewhere: arrays where their shape is known, by _arrays.host_array(), and types.
+# In place of a reader: the argument is read elsewhere, as types are, and arrays (_arrays.host_array()).
 ELSEWHERE = None
 _MOST = 2**63 - 1
 
 
 def said(x):
-    """An argument as a sentence names it."""
+    """The text that stands for an argument in a sentence."""
     if x is None or isinstance(x, (str, bytes, int, float, complex, tuple)):
         text = repr(x)
         if len(text) <= 60:
@@ -26,7 +26,7 @@ def said(x):
 
 
 def wrong(x, name, must):
-    """What to raise where an argument is of another type than it must be."""
+    """The exception for an argument of a wrong type."""
     return TypeError(f"{name} is {said(x)} but must be {must}")
 
 
@@ -46,13 +46,13 @@ def flag(x, name):
 
 
 def number(x, name):
-    """A float of whatever is one real number."""
+    """A float, from anything that is one real number."""
     if type(x) in (float, int) or (hasattr(x, "__float__") and not getattr(x, "ndim", 0) and not _is_complex(x)):
         try:
             return float(x)
         except OverflowError:
             raise RuleError(f"{name} is {said(x)}, which is beyond float64") from None
-        except (TypeError, ValueError, RuntimeError):  # the last is of other libraries' numbers
+        except (TypeError, ValueError, RuntimeError):  # numbers of other libraries raise RuntimeError
             pass
     raise wrong(x, name, "a number")
 
@@ -62,7 +62,7 @@ def _is_complex(x):
 
 
 def any_integer(x, name):
-    """An int of whatever Python takes as an index."""
+    """An int, from anything that Python takes as an index."""
     try:
         return operator.index(x)
     except TypeError:
@@ -70,7 +70,7 @@ def any_integer(x, name):
 
 
 def integer(x, name):
-    """One of 64 bits, as the library has them."""
+    """An int of 64 bits, as the library takes it."""
     value = any_integer(x, name)
     if not -_MOST <= value <= _MOST:
         raise RuleError(f"{name} is {said(value)} but must be an integer of 64 bits")
@@ -78,7 +78,7 @@ def integer(x, name):
 
 
 def word(x, name):
-    """A str. Which one it may be is the library's to say."""
+    """A str. The library decides whether it knows the word."""
     if not isinstance(x, str):
         raise wrong(x, name, "a str")
     try:
@@ -89,7 +89,7 @@ def word(x, name):
 
 
 def alignment(x, name):
-    """A name, or the position of the first query among the keys."""
+    """The name of an alignment, or the position of the first query among the keys."""
     if isinstance(x, str):
         return word(x, name)
     if hasattr(x, "__index__"):
@@ -107,12 +107,12 @@ def window(x, name):
 
 
 def slopes(x, name):
-    """True or False; or an array, as it is."""
+    """True or False, or an array, which is returned unchanged."""
     return bool(x) if isinstance(x, (bool, np.bool_)) else x
 
 
 def device(x, name):
-    """As the library takes it: a part of a name, or a number."""
+    """The device as the library takes it: a part of a name, or a number."""
     if isinstance(x, str):
         return word(x, name)
     if isinstance(x, _native.Device):
@@ -140,7 +140,7 @@ def names(x, name):
 
 
 def words(x, name):
-    """A list of what stands for rows."""
+    """A list of words, one for each row."""
     return _listed(x, name, "a sequence of words")
 
 
@@ -154,7 +154,7 @@ def parameters(x, name):
 
 
 def path(x, name):
-    """The str of a file's name."""
+    """The name of a file, as a str."""
     try:
         text = os.fsdecode(x)
     except TypeError:
@@ -165,7 +165,7 @@ def path(x, name):
 
 
 def instance(kind, made_by):
-    """The reader of an object of this package's."""
+    """Makes a reader that requires an object of class `kind`."""
 
     def read(x, name):
         if not isinstance(x, kind):
@@ -176,7 +176,7 @@ def instance(kind, made_by):
 
 
 def made_by(kind, maker, native=_native.Session):
-    """The reader of what the class of that name is made of, which callers do not have."""
+    """Makes the reader of a native object that only `maker` has, so that callers cannot call the class `kind`."""
 
     def read(x, name):
         if not isinstance(x, native):
@@ -190,13 +190,13 @@ class Modifier(NamedTuple):
     """A keyword that changes scores. Each call that computes scores takes it. Its default, None, changes nothing."""
 
     name: str
-    read: Optional[Callable]  # as in READERS
-    is_per_head: bool = False  # an array of one number for each query head; it may lie on the device and has a gradient
-    is_flag_too: bool = False  # True and False are taken in place of the array
+    read: Optional[Callable]  # a reader, as in READERS
+    is_per_head: bool = False  # an array, one number for each query head; may lie on the device; has a gradient
+    is_flag_too: bool = False  # may be True or False in place of the array
 
 
-# A new keyword is a row here and one of kModifiers (python/src/score_inputs.cpp), a line of attention()'s docstring and
-# the signatures in the stub.
+# A new keyword needs a row here, one of kModifiers (python/src/score_inputs.cpp), a line of attention()'s docstring,
+# and its place in the signatures of the stub.
 MODIFIERS = (
     Modifier("window", window),
     Modifier("softcap", number),
@@ -204,12 +204,12 @@ MODIFIERS = (
     Modifier("sinks", ELSEWHERE, is_per_head=True),
 )
 PER_HEAD = tuple(row.name for row in MODIFIERS if row.is_per_head)
-# A function's parameter of such a name stands for these keywords. Callers see the keywords in its place; the function
-# gets a dict that has each of them, None where it was not given.
+# A parameter of such a name stands for these keywords. Callers see the keywords in its place; the function gets a dict
+# with all of them, None for those that were not given.
 GROUPS = {"modifiers": tuple(row.name for row in MODIFIERS), "per_head": PER_HEAD}
 
-# By the parameter's name, in whatever public function it stands. A reader is called with (argument, name); where the
-# parameter's default is None, None is not given to it.
+# The readers of all public functions' parameters, by parameter name. A reader is called with (argument, name). It is
+# not called with None if None is the parameter's default.
 READERS = {
     **dict.fromkeys(("is_causal", "enable_gqa", "return_lse", "return_saved", "need_weights", "average_attn_weights",
                      "ring", "bias"), flag),
@@ -233,7 +233,7 @@ READERS = {
 
 
 def _bound(reader, name, takes_none):
-    """The reader of one parameter of one function."""
+    """The reader of one parameter, with its name bound."""
     if reader is ELSEWHERE:
         return None
     if takes_none:
@@ -242,7 +242,7 @@ def _bound(reader, name, takes_none):
 
 
 def _public_signature(function):
-    """The signature that callers see, with the keywords of each group in its place."""
+    """The signature that callers see: the keywords of each group stand in the group's place."""
     signature, parameters = inspect.signature(function), []
     for p in signature.parameters.values():
         if p.name in GROUPS:
@@ -254,13 +254,13 @@ def _public_signature(function):
 
 def _gathered(function, group, keywords):
     """Moves the keywords of a group from `keywords` to a dict."""
-    if group in keywords:  # which is no keyword to callers: Python's own sentence
+    if group in keywords:  # callers have no such keyword; the sentence is Python's
         raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {group!r}")
     return {name: keywords.pop(name, None) for name in GROUPS[group]}
 
 
 def reads(**own):
-    """Decorates a public function, whose arguments are then read by READERS; `own` are its own readers by name."""
+    """Decorates a public function: READERS read its arguments. `own` are readers for this function alone."""
 
     def decorate(function):
         signature = _public_signature(function)
@@ -291,7 +291,7 @@ def reads(**own):
 
 
 def read_fields(given, name):
-    """A NamedTuple's fields by their names, each read as an argument of its name."""
+    """The fields of a NamedTuple by name, each read like an argument of that name."""
     defaults = given._field_defaults
     return {
         field: x if READERS[field] is ELSEWHERE or (x is None and defaults[field] is None)

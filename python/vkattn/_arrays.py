@@ -1,4 +1,4 @@
-"""From what callers give to NumPy arrays of four dimensions, as the native module takes them."""
+"""Turns what callers give into NumPy arrays of four dimensions for the native module."""
 import math
 
 import numpy as np
@@ -6,23 +6,23 @@ import numpy as np
 from ._arguments import said, wrong
 from ._errors import Error, RuleError
 
-# DLPack's numbers of devices whose memory the host reads: the CPU, and host memory pinned for CUDA and ROCm.
+# DLPack's numbers of devices whose memory the host can read: CPU, and host memory pinned for CUDA and for ROCm.
 _HOST_DEVICES = (1, 3, 11)
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT16 = np.dtype(np.float16)
 
 
-# bfloat16 without ml_dtypes, for vkattn.torch.
+# A dtype for the bits of bfloat16 without ml_dtypes, for vkattn.torch.
 BFLOAT16_BITS = np.dtype([("bfloat16", np.uint16)])
 
 
 def is_bfloat16(dtype):
-    """Whether it is bfloat16, of ml_dtypes or as bits, which NumPy itself does not have."""
+    """True for bfloat16, which NumPy lacks: ml_dtypes' type, or BFLOAT16_BITS."""
     return dtype.itemsize == 2 and (dtype.name == "bfloat16" or dtype == BFLOAT16_BITS)
 
 
 def converted(array, dtype):
-    """array.astype(dtype) of the values: NumPy takes bfloat16 that comes as bits for integers."""
+    """array.astype(dtype), also from and to BFLOAT16_BITS, which NumPy would treat as integers."""
     dtype = np.dtype(dtype)
     if array.dtype == dtype:
         return array
@@ -35,7 +35,7 @@ def converted(array, dtype):
 
 
 def _bfloat16_bits(array):
-    """float32 rounded to nearest even; a NaN stays one."""
+    """Rounds float32 to bfloat16, to nearest even. A NaN stays NaN."""
     bits = array.view(np.uint32)
     upper = bits >> np.uint32(16)
     rounded = (bits + np.uint32(0x7FFF) + (upper & np.uint32(1))) >> np.uint32(16)
@@ -43,7 +43,7 @@ def _bfloat16_bits(array):
 
 
 def float32_of(array):
-    """The values as float32. Finite ones stay finite: only minus infinity hides a key."""
+    """The values as float32. Finite values stay finite, as only minus infinity hides a key."""
     if array.dtype.kind == "f" and array.dtype.itemsize > 4:
         most = float(np.finfo(np.float32).max)
         array = np.where(np.isfinite(array), np.clip(array, -most, most), array)
@@ -51,18 +51,18 @@ def float32_of(array):
 
 
 def _has_numbers(dtype):
-    """bool, integers, of floating point, complex, or a type of ml_dtypes."""
+    """True for bool, integers, floating point, complex, and types of ml_dtypes."""
     return dtype.kind in "fbiuc" or (dtype.kind == "V" and (dtype.isbuiltin == 2 or is_bfloat16(dtype)))
 
 
 def require_numbers(dtype, name):
-    """That elements are numbers."""
+    """Requires elements that are numbers."""
     if not _has_numbers(dtype):
         raise TypeError(f"{name} is an array of {dtype} but must be an array of numbers")
 
 
 def host_array(x, name):
-    """The NumPy array of numbers that x is, or that shares x's memory where it can. All arrays are read here."""
+    """x as a NumPy array of numbers, without a copy if possible. All arrays are read here."""
     array = x if type(x) is np.ndarray else _host_array_of(x, name)
     if array.dtype.kind != "f":
         require_numbers(array.dtype, name)
@@ -77,7 +77,7 @@ def _host_array_of(x, name):
         return _from_dlpack(x, name)
     try:
         array = np.asarray(x)
-    except Error:  # of a vkattn.Array
+    except Error:  # raised by a vkattn.Array
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
         raise wrong(x, name, "an array of numbers") from e
@@ -91,7 +91,7 @@ def _from_dlpack(x, name):
         device = int(x.__dlpack_device__()[0])
         if device in _HOST_DEVICES:
             return np.from_dlpack(x)
-    except Exception as e:  # each library and version has its own
+    except Exception as e:  # each library and version raises its own
         dtype = getattr(x, "dtype", "an unknown type")
         hint = " (vkattn.torch takes tensors of bfloat16)" if "bfloat16" in str(dtype) else ""
         raise TypeError(f"{name} is {said(x)}, of {dtype}, which NumPy cannot take: {e}{hint}") from e
@@ -99,17 +99,17 @@ def _from_dlpack(x, name):
 
 
 def numpy_type(dtype, must):
-    """numpy.dtype with a sentence of ours."""
+    """numpy.dtype(dtype), with a sentence of this package if that fails."""
     try:
-        if dtype is not None:  # float64 to NumPy
+        if dtype is not None:  # NumPy takes None for float64
             return np.dtype(dtype)
-    except Exception:  # NumPy raises several for what is no type
+    except Exception:  # NumPy raises several kinds
         pass
     raise wrong(dtype, "dtype", must)
 
 
 def float_type(dtype):
-    """float32, float16 or bfloat16, by its name or as it is; bfloat16 is that of ml_dtypes."""
+    """The dtype of float32, float16 or bfloat16 (ml_dtypes'), from a name or a type."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         try:
             import ml_dtypes
@@ -123,7 +123,7 @@ def float_type(dtype):
 
 
 def tensor(x, name):
-    """(array as the native module takes it, its dtype): bfloat16 goes as uint16."""
+    """(array for the native module, its dtype). bfloat16 is passed as uint16."""
     array = host_array(x, name)
     dtype = array.dtype
     if dtype == _FLOAT32 or dtype == _FLOAT16:
@@ -134,9 +134,9 @@ def tensor(x, name):
 
 
 def mask_array(x, name="mask", true="takes part"):
-    """bool as bytes, float32 and float16 as they are, float64 and bfloat16 by float32_of().
+    """The mask for the native module: bool as bytes, float64 and bfloat16 as float32, others unchanged.
 
-    `true` is what a True does, for whoever is told what a mask may be.
+    `true` says in errors what a True does.
     """
     array = host_array(x, name)
     if array.dtype == np.bool_:
@@ -149,7 +149,7 @@ def mask_array(x, name="mask", true="takes part"):
 
 
 def per_head(x, name, each="head"):
-    """One float32 for each head, or for each of something else."""
+    """One float32 for each head, or for each `each`."""
     array = host_array(x, name)
     if array.dtype.kind not in "fiu" and not is_bfloat16(array.dtype):
         raise TypeError(f"{name} is {array.dtype} but must hold one number for each {each}")
@@ -157,7 +157,7 @@ def per_head(x, name, each="head"):
 
 
 def per_row(x):
-    """The lse of an earlier call."""
+    """The lse that an earlier call returned."""
     array = host_array(x, "lse")
     if array.dtype != _FLOAT32:
         raise TypeError(f"lse is {array.dtype} but must be float32, as attention returned it")
@@ -165,7 +165,7 @@ def per_row(x):
 
 
 def kv_lengths(x, lead, name="kv_lengths"):
-    """One int32 for each batch entry. The library clamps them to the keys that there are."""
+    """One int32 for each batch entry. The library clamps it to the number of keys."""
     array = host_array(x, name)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} is {array.dtype} but must hold one integer for each batch entry")
@@ -174,7 +174,7 @@ def kv_lengths(x, lead, name="kv_lengths"):
 
 
 def broadcast(array, shape, name):
-    """numpy.broadcast_to with a sentence of ours."""
+    """numpy.broadcast_to, with a sentence of this package if that fails."""
     if array.shape == shape:
         return array
     try:
@@ -184,7 +184,7 @@ def broadcast(array, shape, name):
 
 
 def leading_shape(query, key, value):
-    """The dimensions before (heads, length, dim), broadcast."""
+    """The dimensions before (heads, length, dim), broadcast over the three arrays."""
     for name, array in (("query", query), ("key", key), ("value", value)):
         if array.ndim < 2:
             raise RuleError(f"{name} has the shape {array.shape} but must end in (heads, length, dim)")
@@ -201,7 +201,7 @@ def leading_shape(query, key, value):
 
 
 def batched(array, lead, name):
-    """(batch, heads, length, dim), a view where NumPy can make one."""
+    """The array as (batch, heads, length, dim): a view if NumPy can make one."""
     if array.ndim == 4 and array.shape[:1] == lead:
         return array
     if array.ndim == 2:
@@ -211,7 +211,7 @@ def batched(array, lead, name):
 
 
 def batched_mask(mask, lead):
-    """(batch, heads, queries, keys) with a 1 for each that it broadcasts."""
+    """The mask as (batch, heads, queries, keys), with size 1 along each dimension that it broadcasts."""
     if mask.ndim > len(lead) + 3:
         raise RuleError(f"mask of shape {mask.shape} has more dimensions than the scores")
     mask = mask[(np.newaxis,) * (len(lead) + 3 - mask.ndim)]

@@ -8,7 +8,7 @@ from ._errors import RuleError
 
 _NAMES = ("query", "key", "value", "mask", *_arguments.PER_HEAD)
 Gradients = NamedTuple("Gradients", [(name, Optional[np.ndarray]) for name in _NAMES])
-Gradients.__doc__ = """Gradients by the name of their input, each of its shape and type; None where not asked for."""
+Gradients.__doc__ = """Gradients by the name of their input, each of its shape and type; None if not asked for."""
 Gradients.__new__.__defaults__ = (None,) * len(_NAMES)
 
 
@@ -21,7 +21,7 @@ def _require_gradients_of(names):
 
 
 def _of_shape(gradient, shape, lead):
-    """From (batch, heads, rows, dims) to the shape of the array: sums over what it was broadcast to."""
+    """A gradient (batch, heads, rows, dims) in the shape of its array: summed along dimensions that were broadcast."""
     if gradient.shape == shape:
         return gradient
     own = (1,) * (len(lead) + 3 - len(shape)) + tuple(shape)
@@ -39,18 +39,18 @@ def _of_shape(gradient, shape, lead):
 def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
                        scale=None, enable_gqa=False, modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None,
                        gradients=("query", "key", "value"), device=None, kernel=None):
-    """The gradients of attention's inputs, from that of its output.
+    """The gradients of attention's inputs, from the gradient of its output.
 
-    With L a number made of the output: `grad_output` is dL/doutput, of the output's shape, and the result has
-    dL/dquery, dL/dkey and the others that `gradients` names: of 'query', 'key', 'value', 'mask' (of floating
-    point), 'alibi' (of given slopes) and 'sinks'. `output` and `lse` are what
+    L is a number computed from the output. `grad_output` is dL/doutput, of the output's shape. The result has
+    dL/dquery, dL/dkey and whatever else `gradients` names: 'query', 'key', 'value', 'mask' (of floating point),
+    'alibi' (of given slopes) and 'sinks'. `output` and `lse` come from the call
 
         output, lse = vkattn.attention(query, key, value, mask, return_lse=True, …)
 
-    gave, and all keywords are those of that call: with dropout also dropout_seed, which must have been given.
-    Sums are float32 in an order that does not change: the same inputs give the same bits.
+    and all keywords are those of that call. With dropout this includes dropout_seed, which the call must have had.
+    Sums are float32, in an order that does not change: equal inputs give equal bits.
 
-    Returns Gradients, with each gradient of the shape and type of its array; what was broadcast gets the sum.
+    Returns Gradients. Each gradient has the shape and type of its array; a broadcast array gets the sum.
     kernel: lane, tile, matrix or matrix2.
 
         >>> output, lse = vkattn.attention(q, k, v, return_lse=True)

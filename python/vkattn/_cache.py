@@ -7,16 +7,16 @@ import numpy as np
 from . import _arguments, _arrays, _native, _problem, _rotary
 from ._errors import Error, RuleError
 
-# By the library's names. Others go to it as they are, which knows or refuses them.
+# The library's names of types. Other names are passed on as they are: the library knows or refuses them.
 _TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}
-# Most keys that the library counts, as of a ring, whose lengths go on.
+# The most keys that the library counts, also in a ring, whose length goes on growing.
 _MOST_KEYS = 2**30
-# The table has int32.
+# Page numbers are int32.
 _MOST_PAGES = 2**31 - 1
 
 
 def _storage_types(dtype):
-    """The library's names of the types of keys and of values."""
+    """The library's names of the two types, of keys and of values."""
     types = dtype if isinstance(dtype, (tuple, list)) else (dtype, dtype)
     if len(types) != 2:
         raise RuleError(f"dtype names {len(types)} types but must be one, or a pair, of keys and of values")
@@ -27,7 +27,7 @@ def _storage_types(dtype):
 
 
 def _one_at_a_time(method):
-    """What a method reads of the cache is so until it returns: other threads' calls wait."""
+    """Decorates a method: calls of other threads wait until it returns, so what it reads of the cache stays true."""
 
     @functools.wraps(method)
     def locked(self, *arguments, **keywords):
@@ -43,27 +43,27 @@ class Cache:
         batch, kv_heads      of keys and values
         capacity             keys that each batch entry has room for
         head_dim, value_dim  elements of a key, and of a value (None: head_dim)
-        dtype                as what they are stored: 'float32', 'float16', 'bfloat16', or fewer bits: 'q8_0' and
-                             'q4_0' (8 and 4 bits in blocks of 32 with a scale), 'e4m3' (8-bit floats, with a scale
-                             for each head); or a pair of two, of keys and of values. What is appended may have
-                             another type
+        dtype                the type of stored keys and values: 'float32', 'float16' or 'bfloat16', or fewer bits:
+                             'q8_0' and 'q4_0' (8 and 4 bits, in blocks of 32 with a scale) or 'e4m3' (8-bit floats,
+                             with a scale for each head). A pair is the type of keys and the type of values. Appended
+                             arrays may have another type
         key_scales, value_scales
-                             (kv_heads,): a key of 'e4m3' is its stored number times its head's scale; each is given
-                             where, and only where, keys or values are stored so
-        ring                 True: there is no end: the newest `capacity` keys of each batch entry are kept, at
-                             their positions
-        page_size            keys lie on pages of so many, which `page_table` names
-        page_count           pages that there are. None: as many as page_table names
-        page_table           (batch, pages of an entry): the number of the page of each page_size positions, which
-                             several entries may share; -1: none yet, of positions that hold no keys. None: each
-                             entry has pages of its own
-        rotary               a vkattn.Rotary: keys are turned by their positions as they are appended, queries as
+                             (kv_heads,): an element of 'e4m3' is its stored number times its head's scale. Required
+                             for keys or values of 'e4m3', and refused for others
+        ring                 True: positions have no end; the cache keeps the newest `capacity` keys of each batch
+                             entry, at their positions
+        page_size            puts keys on pages of so many positions, which `page_table` names
+        page_count           the number of pages. None: as many as page_table names
+        page_table           (batch, pages of an entry): the number of the page for each page_size positions. Entries
+                             may share a page. -1: no page yet, for positions without keys. None: each entry has its
+                             own pages
+        rotary               a vkattn.Rotary: rotates keys by their positions when they are appended, and queries when
                              they attend
-        device               as of vkattn.attention
+        device               as for vkattn.attention
 
-    len() is the number of keys of the longest batch entry, `lengths` that of each. Calls of several threads wait for
-    each other. After an interrupt (KeyboardInterrupt) the cache either has what was appended, or has not: len() says
-    which. After the loss of its device a cache is of no use: make another and append again.
+    len() is the number of keys of the longest batch entry, and `lengths` has the number of each. Calls of several
+    threads wait for each other. After an interrupt (KeyboardInterrupt) the cache has either all of the appended rows
+    or none: len() tells. After the loss of its device a cache cannot be used: make another and append again.
 
         >>> cache = vkattn.Cache(batch=1, kv_heads=8, capacity=4096, head_dim=128, dtype="float16")
         >>> for query, key, value in steps:            # (1, 32, 1, 128), (1, 8, 1, 128) twice
@@ -86,7 +86,7 @@ class Cache:
         if ring and page_size is not None:
             raise RuleError("a cache is a ring or has pages, not both")
         self._lock = threading.RLock()
-        self._pages = None  # of the table: its numbers, how many pages there are, and the keys of one
+        self._pages = None  # the page table; then the number of pages, and the keys of a page
         self._page_count, self._page_size = 0, page_size
         if ring:
             options.set_ring()
@@ -106,7 +106,7 @@ class Cache:
         self._is_ring = ring
 
     def _set_pages(self, options, page_size, page_count, page_table):
-        """The table as the native module takes it."""
+        """Sets the pages in `options`, and returns the table for the native module."""
         entries = -(-options.capacity // page_size) if page_size > 0 else 0
         shape = (options.batch, entries)
         if page_table is None:
@@ -122,7 +122,7 @@ class Cache:
         return self._pages
 
     def _table(self, table, shape):
-        """It as int32, with pages that there are, or -1."""
+        """The page table as int32, after a check that each number is an existing page or -1."""
         if table.dtype.kind not in "iu" or table.shape != shape:
             raise RuleError(
                 f"page_table is a {table.dtype} array of shape {table.shape} but must have one integer for each "
@@ -139,7 +139,7 @@ class Cache:
         return table.astype(np.int32)
 
     def _require_pages(self, table, lengths):
-        """That all keys of each batch entry lie on pages."""
+        """Requires a page for each key of each batch entry."""
         if table is None:
             return
         used = np.arange(table.shape[1]) * self._page_size < lengths[:, np.newaxis]
@@ -152,7 +152,7 @@ class Cache:
             )
 
     def _held(self):
-        """The lock, to be held. An error in a forked process, where a thread that is not there may hold it for ever."""
+        """The lock to hold. Fails in a forked process, where a thread that does not exist may hold it for ever."""
         self._native.require_own_process()
         return self._lock
 
@@ -165,13 +165,13 @@ class Cache:
 
     @property
     def lengths(self):
-        """How many keys each batch entry has; of a ring, how many it was given."""
+        """The number of keys of each batch entry; of a ring, the number that it was given."""
         return self._lengths
 
     @_arguments.reads()
     @_one_at_a_time
     def set_page_table(self, page_table):
-        """Names other pages: of batch entries that grow, or that share what they begin with."""
+        """Names other pages: for batch entries that grow, or that share their first keys."""
         if self._pages is None:
             raise RuleError("the cache has no pages")
         before = self._pages
@@ -187,13 +187,13 @@ class Cache:
     @_arguments.reads()
     @_one_at_a_time
     def clear(self, entries=None):
-        """Forgets all keys and values, or those of the batch entry with this number, or of those with these."""
+        """Forgets all keys and values, or only those of one batch entry or of several, by their numbers."""
         lengths = self._lengths
         lengths[slice(None) if entries is None else self._index(entries)] = 0
         self._native.set_lengths(lengths.astype(np.int32))
 
     def _index(self, entries):
-        """Numbers of batch entries, or a bool for each, as NumPy takes them."""
+        """An index for NumPy, from numbers of batch entries or a bool for each entry."""
         batch, given = len(self._lengths), _arrays.host_array(entries, "entries")
         if given.dtype == np.bool_ and given.shape == (batch,):
             return given
@@ -207,9 +207,9 @@ class Cache:
     @_arguments.reads()
     @_one_at_a_time
     def append(self, key, value, *, counts=None):
-        """Adds new_length rows for each batch entry: key (batch, kv_heads, new_length, head_dim), value likewise.
+        """Adds new_length rows to each batch entry: key (batch, kv_heads, new_length, head_dim), value likewise.
 
-        counts (batch,): the rows of each entry that are added, where entries differ; those from there on are padding.
+        counts (batch,): how many rows each entry gets, if entries differ; its later rows are padding.
         """
         arrays = {}
         for name, x in (("key", key), ("value", value)):
@@ -226,14 +226,14 @@ class Cache:
         self._native.append(arrays["key"], arrays["value"], counts)
 
     def _counts(self, counts, most):
-        """As the native module takes them."""
+        """The counts for the native module."""
         if counts is None:
             return None
         counts = _arrays.kv_lengths(counts, self._shapes["key"][:1], "counts")
         return counts.clip(0, most)
 
     def _grown(self, new, counts):
-        """The lengths after an append, for which there are room and pages."""
+        """The lengths after an append. Fails if room or pages are lacking."""
         lengths = self._lengths
         grown = lengths + (new if counts is None else counts)
         room = _MOST_KEYS if self._is_ring else self.capacity
@@ -247,9 +247,9 @@ class Cache:
         return grown
 
     def _kv_length(self, new=0):
-        """The most keys of a plan, of which a mask and weights have a column each.
+        """The kv_length of a plan. A mask and weights have a column for each of these keys.
 
-        A new number is a new plan: a ring's is doubled where positions come to lie beyond it.
+        Each number needs a plan of its own, so the number for a ring only doubles, when positions exceed it.
         """
         keys = self.capacity
         while self._is_ring and keys < len(self) + new:
@@ -257,7 +257,7 @@ class Cache:
         return min(keys, _MOST_KEYS)
 
     def _padded(self, mask, name, keys, held):
-        """With a column for each of `keys`, or one for all; nothing is to be seen behind those that are held."""
+        """The mask with a column for each of `keys`, or one column for all. Keys from `held` on are hidden."""
         if mask is None or not mask.ndim or mask.shape[-1] in (1, keys):
             return mask
         if mask.shape[-1] != held:
@@ -268,7 +268,7 @@ class Cache:
         return np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, keys - held)])
 
     def _first_positions(self, align, queries, counts):
-        """Of each batch entry's first query, as `align` has it."""
+        """The position of each batch entry's first query, by `align`."""
         if align == "bottom-right":
             return self._lengths - (queries if counts is None else counts)
         return np.full(self._shapes["key"][:1], 0 if isinstance(align, str) else align)
@@ -279,11 +279,11 @@ class Cache:
                   modifiers, return_lse=False, return_weights=None):
         """Attention of query (batch, query_heads, query_length, head_dim) over the keys that the cache holds.
 
-        query_heads is a multiple of kv_heads. As they are, the keywords say that the queries are the last ones
-        that keys were appended for. counts (batch,): the queries of each entry, as of append(); results of those
-        from there on are 0. mask broadcasts to (batch, query_heads, query_length, len(cache)). Others as of
-        vkattn.attention. Returns the output (batch, query_heads, query_length, value_dim), or (output, lse),
-        (output, weights) or (output, lse, weights).
+        query_heads is a multiple of kv_heads. By default the queries belong to the last keys that were appended.
+        counts (batch,): the number of queries of each entry, as for append(); results of later queries are 0. mask
+        broadcasts to (batch, query_heads, query_length, len(cache)). Other keywords are as for vkattn.attention.
+        Returns the output (batch, query_heads, query_length, value_dim), or (output, lse), (output, weights) or
+        (output, lse, weights).
         """
         array, dtype = _arrays.tensor(query, "query")
         batch, _, dim = self._shapes["key"]

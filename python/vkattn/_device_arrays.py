@@ -8,13 +8,13 @@ from ._errors import RuleError
 
 
 class Array:
-    """An array in a device's memory, in C order: made by array() and by plans.
+    """An array in a device's memory, in C order. array() and plans make it.
 
-    shape   as of NumPy
-    dtype   of NumPy, or bfloat16 of ml_dtypes
+    shape   as in NumPy
+    dtype   NumPy's, or bfloat16 of ml_dtypes
 
-    numpy() copies it to the host, as numpy.asarray() does, which therefore refuses copy=False. The memory is freed
-    with the last reference.
+    numpy() and numpy.asarray() copy it to the host, so numpy.asarray() refuses copy=False. The memory is freed with the
+    last reference.
     """
 
     __slots__ = ("_native", "_session", "dtype", "shape")
@@ -24,17 +24,17 @@ class Array:
         self._session = session
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
-        _arrays.require_numbers(self.dtype, "array")  # nothing on a device may refer to the host's objects
+        _arrays.require_numbers(self.dtype, "array")  # an element must not refer to an object of the host
         self._native = _native.DeviceArray(session, self.nbytes)
 
     @property
     def ndim(self):
-        """Its dimensions."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def nbytes(self):
-        """Bytes of its elements."""
+        """The bytes of all elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
@@ -43,7 +43,7 @@ class Array:
         return self._session.device_name
 
     def numpy(self):
-        """A copy in host memory."""
+        """Returns a copy in host memory."""
         array = np.empty(self.shape, self.dtype)
         if array.size:
             self._native.read(array.view(np.uint8) if array.ndim else array)
@@ -51,7 +51,7 @@ class Array:
 
     @_arguments.reads()
     def write(self, x):
-        """Replaces all elements by those of an array of the same shape and type."""
+        """Replaces all elements by the elements of an array of the same shape and type."""
         given = _arrays.host_array(x, "x")
         if given.shape != self.shape or given.dtype != self.dtype:
             raise RuleError(
@@ -61,7 +61,7 @@ class Array:
             self._native.write(given)
 
     def __array__(self, dtype=None, copy=None):
-        if copy is False:  # NumPy 2 asks for ValueError
+        if copy is False:  # NumPy 2 expects ValueError
             raise RuleError("a vkattn.Array lies on a device: NumPy cannot have it without a copy; give no copy=False")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
@@ -72,7 +72,7 @@ class Array:
 
 @_arguments.reads()
 def array(x, device=None):
-    """A copy of a NumPy or DLPack array in a device's memory, of any type of numbers: what plans take without copying.
+    """Copies a NumPy or DLPack array of any type of numbers to a device's memory. Plans take the result without a copy.
 
         >>> on_device = vkattn.array(numpy.ones((1, 8, 512, 64), "float32"))
         >>> on_device.numpy().shape
@@ -82,7 +82,7 @@ def array(x, device=None):
 
 
 def upload(session, given):
-    """An Array of a NumPy array."""
+    """Copies a NumPy array to an Array."""
     made = Array(session, given.shape, given.dtype)
     if given.size:
         made._native.write(given)

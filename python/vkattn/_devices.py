@@ -6,7 +6,7 @@ Device.__module__ = "vkattn"
 
 
 def devices():
-    """The Vulkan devices of this machine, by their numbers: a list of Device, empty where there is no driver.
+    """The Vulkan devices of this machine in the order of their numbers: a list of Device, empty without a driver.
 
         >>> vkattn.devices()
         [<vkattn.Device 0: llvmpipe (LLVM 19.1.7, 256 bits) - CPU>]

@@ -1,12 +1,12 @@
-"""What the package raises, beside TypeError for arguments of a wrong type."""
+"""The exceptions of the package, beside TypeError for arguments of a wrong type."""
 
 
 class Error(Exception):
-    """vkattn cannot do what was asked for; str() is the library's sentence, with the numbers.
+    """vkattn cannot do what was asked. str() is the library's sentence, with the numbers.
 
-    `code` is for programs: 'invalid_argument', 'unsupported' (this device or build cannot), 'limit_exceeded',
-    'out_of_memory', 'device_lost' (the next call opens the device anew; arrays, plans, caches and layers of the
-    lost one are to be made again), 'vulkan', 'not_found' (no such device, kernel or loader) or 'io'.
+    `code` is for programs: 'invalid_argument', 'unsupported' (this device or build cannot do it), 'limit_exceeded',
+    'out_of_memory', 'device_lost' (the next call opens the device again; arrays, plans, caches and layers must be made
+    again), 'vulkan', 'not_found' (no such device, kernel or loader) or 'io'.
     """
 
     def __init__(self, message, code="invalid_argument"):
@@ -19,5 +19,5 @@ class RuleError(Error, ValueError):
 
 
 def make(code, message):
-    """The exception of an error of the library."""
+    """Makes the exception for an error of the library."""
     return (RuleError if code == "invalid_argument" else Error)(message, code)

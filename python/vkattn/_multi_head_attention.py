@@ -11,10 +11,10 @@ from ._errors import RuleError
 
 
 class LayerGradients(NamedTuple):
-    """Gradients of a layer's inputs, each of its shape and type, and of its parameters by their names.
+    """Gradients of a layer's inputs, each of its shape and type, and gradients of its parameters by their names.
 
-    Where queries, keys and values came of one array, all of its gradient is `query`; where keys and values did, all
-    of theirs is `key`. The others are None.
+    If queries, keys and values came from one array, `query` is its whole gradient. If keys and values came from one
+    array, `key` is its whole gradient. The others are None.
     """
 
     query: np.ndarray
@@ -24,20 +24,20 @@ class LayerGradients(NamedTuple):
 
 
 class SavedCall:
-    """What MultiHeadAttention.backward needs of a call, in the device's memory."""
+    """What MultiHeadAttention.backward() needs of a call, in the device's memory."""
 
     @_arguments.reads(native=_arguments.made_by("SavedCall", "a call with return_saved=True", _native.SavedCall),
                       layer=None, rank=None)
     def __init__(self, native, layer, dtype, rank):
         self._native = native
-        self._layer = layer  # whose parameters' memory the call has
-        self._version = layer._version  # of the parameters
+        self._layer = layer  # keeps the memory of its parameters, which the call refers to
+        self._version = layer._version  # of the layer's parameters at the call
         self._dtype = dtype
         self._rank = rank
 
 
 def _takes_part(x, name):
-    """A mask as vkattn.attention has it. PyTorch's layer hides where a boolean one is True."""
+    """Turns a mask of PyTorch's layer, where a True hides, into a mask of vkattn.attention, where a True takes part."""
     mask = _arrays.host_array(x, name)
     _arrays.mask_array(mask, name, "hides")  # refuses other types
     return ~mask if mask.dtype == np.bool_ else mask
@@ -49,7 +49,7 @@ def _require_width(mask, name, keys):
 
 
 def _both(one, other):
-    """What attn_mask and key_padding_mask say together, each None or as it broadcasts to the scores."""
+    """One mask for attn_mask and key_padding_mask. Each is None, or broadcasts to the scores."""
     if one is None or other is None:
         return other if one is None else one
     try:
@@ -67,7 +67,7 @@ def _both(one, other):
 
 
 def _distinct(query, key, value):
-    """(key, value), each None where it is the array before it."""
+    """(key, value). Each is None if it is the same array as the one before it."""
     key = query if key is None else key
     value = key if value is None else value
     if value is not key:
@@ -76,14 +76,14 @@ def _distinct(query, key, value):
 
 
 def _aligned(align, cache):
-    """What `align` stands for where it is not given."""
+    """The value of `align`, with its default if it is None."""
     if align is not None:
         return align
     return "top-left" if cache is None else "bottom-right"
 
 
 def _holds_cache(method):
-    """What a call reads of its cache is so until it returns: other threads' calls on the cache wait."""
+    """Decorates a method: other threads' calls on its cache wait, so what it reads of the cache stays true."""
 
     @functools.wraps(method)
     def locked(self, *arguments, cache=None, **keywords):
@@ -94,25 +94,25 @@ def _holds_cache(method):
 
 
 class MultiHeadAttention:
-    """A layer as torch.nn.MultiheadAttention, with its parameters on the device, by PyTorch's names.
+    """The layer of torch.nn.MultiheadAttention, with PyTorch's names and its parameters on the device.
 
         embed_dim      elements of a row of query and output
         num_heads      query heads
-        bias           whether there are in_proj_bias and out_proj.bias
+        bias           False: no in_proj_bias and no out_proj.bias
         kdim, vdim     elements of a row of key and of value (None: embed_dim)
         kv_heads       heads of keys and values, which groups of query heads share (None: num_heads)
         head_dim       elements of a query or key (None: embed_dim / num_heads)
         value_dim      elements of a value (None: head_dim)
-        rotary         a vkattn.Rotary, which turns queries and keys; for self-attention
-        dtype          of the parameters: 'float32', 'float16' or 'bfloat16'. Inputs may have another
-        seed           an integer: decides the first values of weights, which are Xavier's, uniform; biases are 0.
-                       None: new ones each time
-        device         as of vkattn.attention
+        rotary         a vkattn.Rotary, which rotates queries and keys; for self-attention
+        dtype          of the parameters: 'float32', 'float16' or 'bfloat16'. Inputs may have another type
+        seed           an integer that decides the first weights (Xavier's uniform distribution; biases are 0). None:
+                       new ones each time
+        device         as for vkattn.attention
 
-    The parameters are in_proj_weight (rows of W_Q, W_K and W_V; where kdim or vdim differ q_proj_weight,
-    k_proj_weight and v_proj_weight), in_proj_bias, out_proj.weight and out_proj.bias: state_dict(),
-    load_state_dict(), load() and save() read and write them. After the loss of its device a layer is of no use: make
-    another and load them.
+    The parameters are in_proj_weight (rows of W_Q, W_K and W_V), in_proj_bias, out_proj.weight and out_proj.bias. If
+    kdim or vdim differs, q_proj_weight, k_proj_weight and v_proj_weight replace in_proj_weight. state_dict(),
+    load_state_dict(), load() and save() read and write them. After the loss of its device a layer cannot be used:
+    make another and load its parameters.
 
         >>> layer = vkattn.MultiHeadAttention(512, 8)
         >>> output, _ = layer(x, is_causal=True)                    # (batch, length, 512)
@@ -147,7 +147,7 @@ class MultiHeadAttention:
 
     @_arguments.reads()
     def load_state_dict(self, state):
-        """Sets all parameters: NumPy or DLPack arrays by their names, which become `dtype`."""
+        """Sets all parameters from NumPy or DLPack arrays by their names, converted to `dtype`."""
         names = self._native.names()
         missing = [name for name in names if name not in state]
         if missing:
@@ -160,26 +160,26 @@ class MultiHeadAttention:
                 raise TypeError(f"{name} is {array.dtype} but must be of floating point")
             array = _arrays.converted(array, self.dtype)
             arrays[name] = array.view(np.uint16) if _arrays.is_bfloat16(self.dtype) else array
-        self._version += 1  # also where not all are written
+        self._version += 1  # even if not all are written
         for name, array in arrays.items():
             self._native.write(name, array)
 
     @_arguments.reads()
     def load(self, path, prefix=""):
-        """Sets all parameters from a safetensors file, where their names begin with `prefix`.
+        """Sets all parameters from a safetensors file, in which `prefix` stands before their names.
 
             >>> layer.load("model.safetensors", prefix="decoder.layers.0.self_attn.")
         """
-        self._version += 1  # also where not all are written
+        self._version += 1  # even if not all are written
         self._native.load(path, prefix)
 
     @_arguments.reads()
     def save(self, path, prefix=""):
-        """Writes a safetensors file of all parameters, their names behind `prefix`."""
+        """Writes a safetensors file of all parameters, with `prefix` before their names."""
         self._native.save(path, prefix)
 
     def make_cache(self, batch, capacity, **keywords):
-        """A vkattn.Cache for this layer; keywords are dtype, ring, pages and others of its own."""
+        """Makes a vkattn.Cache for this layer. The keywords are a cache's: dtype, ring, pages and others."""
         return Cache(batch, self.kv_heads, capacity, self.head_dim, self.value_dim, rotary=self.rotary,
                      device=self._device, **keywords)
 
@@ -191,29 +191,29 @@ class MultiHeadAttention:
         """(output, weights or None): projections, attention of each head, output projection.
 
         query       (batch, query_length, embed_dim), or without batch
-        key         (batch, kv_length, kdim); None: query, as of self-attention
+        key         (batch, kv_length, kdim); None: query, which is self-attention
         value       (batch, kv_length, vdim); None: key
-        output      (batch, query_length, embed_dim), of the query's type, which is that of all three
+        output      (batch, query_length, embed_dim), of the query's type, which key and value must have too
 
-        key_padding_mask      (batch, kv_length): bool, True hides the key; or of floating point, added
-        attn_mask             (query_length, kv_length), (batch * num_heads, …), or what broadcasts to (batch,
-                              num_heads, query_length, kv_length): bool, True hides; or of floating point, added.
-                              It is vkattn.attention's mask the other way round, as in PyTorch
-        need_weights          also give the weights, float32 (batch, query_length, kv_length): the mean of those of
-                              the heads; with average_attn_weights=False of each, (batch, num_heads, query_length,
-                              kv_length)
-        cache                 of make_cache(): keys and values of the query's rows are appended, and attention is
-                              over all that it then holds; kv_length is len(cache) after that
-        counts                with a cache, (batch,): rows of each entry that count; results behind them are 0
-        align                 None: 'bottom-right' with a cache, else 'top-left'
-        dropout, dropout_seed  of the weights of this call, as of vkattn.attention
-        return_saved          also return what backward() takes
+        key_padding_mask      (batch, kv_length): bool, True hides the key; or floating point, added
+        attn_mask             (query_length, kv_length), (batch * num_heads, …), or an array that broadcasts to
+                              (batch, num_heads, query_length, kv_length): bool, True hides; or floating point, added.
+                              As in PyTorch, bool means the opposite of vkattn.attention's mask
+        need_weights          also returns the weights: their mean over the heads, float32 (batch, query_length,
+                              kv_length), or with average_attn_weights=False each head's, (batch, num_heads,
+                              query_length, kv_length)
+        cache                 of make_cache(): appends keys and values of the query's rows, and attends over all keys
+                              that it then holds; kv_length is len(cache) after that
+        counts                with a cache, (batch,): the number of rows of each entry; results of later rows are 0
+        align                 None: 'bottom-right' with a cache, otherwise 'top-left'
+        dropout, dropout_seed  for the weights of this call, as for vkattn.attention
+        return_saved          also returns what backward() takes
 
-        is_causal and all others are as of vkattn.attention.
+        is_causal and all other keywords are as for vkattn.attention.
 
-        Where it differs from torch.nn.MultiheadAttention: the batch comes first; weights are not given unless asked
-        for, and without dropout in them; is_causal hides by itself; a row that sees no key is out_proj.bias;
-        dropout is of a call and draws bits of its own.
+        Differences from torch.nn.MultiheadAttention: the batch comes first; weights are returned only if asked for, and
+        without dropout; is_causal hides keys without a mask; a row that sees no key is out_proj.bias; dropout belongs
+        to a call, and draws its own bits.
         """
         if counts is not None and cache is None:
             raise RuleError("counts are of the rows that a cache takes; without one give kv_lengths")
@@ -262,11 +262,11 @@ class MultiHeadAttention:
 
     @_arguments.reads(saved=_arguments.instance(SavedCall, "as of a call with return_saved=True"))
     def backward(self, saved, grad_output):
-        """The gradients of a call, from that of its output.
+        """The gradients of a call, from the gradient of its output.
 
-        With L a number made of the output: grad_output is dL/doutput, of the output's shape and type, and the
-        result is LayerGradients: dL/dquery, …, and dL/dparameter by its name. The parameters must be those of the
-        call.
+        L is a number computed from the output. grad_output is dL/doutput, of the output's shape and type. The
+        result is LayerGradients: dL/dquery, …, and dL/dparameter by its name. The parameters must still be those of
+        the call.
 
             >>> output, _, saved = layer(x, is_causal=True, return_saved=True)
             >>> grads = layer.backward(saved, grad_output)
@@ -286,7 +286,7 @@ class MultiHeadAttention:
         return LayerGradients(*inputs, {name: x.view(self.dtype) for name, x in found.items()})
 
     def _rows(self, x, name, rank):
-        """(array of three dimensions, its dtype)."""
+        """(x as an array of three dimensions, its dtype)."""
         array, dtype = _arrays.tensor(x, name)
         if array.ndim != rank or rank not in (2, 3):
             wanted = "(length, elements)" if rank == 2 else "(batch, length, elements)"
@@ -294,7 +294,7 @@ class MultiHeadAttention:
         return (array[np.newaxis] if rank == 2 else array), dtype
 
     def _masks(self, attn_mask, key_padding_mask, entries):
-        """Both by their names, as vkattn.attention has masks, each None or as it broadcasts to the scores."""
+        """Both masks by their names, as masks of vkattn.attention. Each is None, or broadcasts to the scores."""
         return {"attn_mask": self._attn_mask(attn_mask, entries),
                 "key_padding_mask": self._padding_mask(key_padding_mask, entries)}
 
@@ -322,7 +322,7 @@ class MultiHeadAttention:
         return mask[:, np.newaxis, np.newaxis, :]
 
     def _require_own(self, cache, entries, has_keys):
-        """That the cache fits the layer, and that no keys are given beside it."""
+        """Requires a cache that fits the layer, and no keys beside it."""
         sizes = (entries, self.kv_heads, self.head_dim, self.value_dim)
         own = (*cache._shapes["key"], cache._shapes["value"][2])
         if own != sizes or not _rotary.same(cache.rotary, self.rotary):

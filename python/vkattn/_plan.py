@@ -9,7 +9,7 @@ from ._errors import RuleError
 
 
 def _stored(x, name):
-    """A NumPy array as it goes to the device: masks and numbers for each head in a type of the library's."""
+    """The NumPy array that goes to the device: masks and numbers for each head get a type of the library."""
     x = _arrays.host_array(x, name)
     if name in _arguments.PER_HEAD:
         return _arrays.per_head(x, name)
@@ -19,14 +19,14 @@ def _stored(x, name):
 
 
 def _empty(x, name):
-    """Something of x's shape and type on the device. Only small arrays are looked at."""
+    """An array of x's shape and type for Problem, which reads no elements but those of small arrays: they are 0."""
     if not isinstance(x, Array):
         x = _stored(x, name)
     return np.zeros(x.shape, x.dtype) if x.ndim < 2 else np.empty(x.shape, x.dtype)
 
 
 def _arrays_to_write(x, name):
-    """A list of Arrays, of one or of several."""
+    """A list of Arrays, from one Array or several."""
     given = list(x) if isinstance(x, (tuple, list)) else [x]
     for each in given:
         if not isinstance(each, Array):
@@ -35,7 +35,7 @@ def _arrays_to_write(x, name):
 
 
 def _require_whole_batches(lead, **arrays):
-    """What lies on a device has one stride for all batch entries."""
+    """Requires one stride for all batch entries, as arrays on a device have."""
     for name, array in arrays.items():
         own = () if array is None else array.shape[:-3]
         if own != lead and math.prod(own) != 1:
@@ -46,9 +46,9 @@ def _require_whole_batches(lead, **arrays):
 
 
 class Plan:
-    """A problem that is compiled: plan(query, key, value, …) computes it. Made by vkattn.plan().
+    """A compiled problem: plan(query, key, value, …) computes it. vkattn.plan() makes it.
 
-    kernel   the kernel that was chosen
+    kernel   the selected kernel
     device   the device's name
     """
 
@@ -74,7 +74,7 @@ class Plan:
         self._set_results(empty, keywords)
 
     def _set_results(self, empty, keywords):
-        """Shapes and types of what is returned, by the tensor's name."""
+        """Sets the shapes and types of the results, by the tensors' names."""
         query, key, value = empty["query"], empty["key"], empty["value"]
         rows = (self._layout.lead + query.shape[-3:-1]) if self._layout.rank > 2 else query.shape[-2:-1]
         float32 = np.dtype(np.float32)
@@ -93,11 +93,11 @@ class Plan:
         return self._native.device_name
 
     def describe(self):
-        """A few lines for a person: the problem, the kernel and why, the dispatches."""
+        """A few lines for a person: the problem, the kernel and the reason for it, the dispatches."""
         return self._native.describe()
 
     def _staged(self, name, x):
-        """The native array of an argument, copied to the device where it is not there."""
+        """The native array of an argument, which is copied to the device if it is not there."""
         expected = self._shapes.get(name)
         if (x is None) != (expected is None):
             raise RuleError(f"the plan was made {'without' if expected is None else 'with'} {name}")
@@ -121,11 +121,11 @@ class Plan:
 
     @_arguments.reads(out=_arrays_to_write)
     def __call__(self, query, key, value, mask=None, *, kv_lengths=None, per_head, dropout_seed=None, out=None):
-        """Computes it, waits, and returns Arrays: what vkattn.attention would return.
+        """Computes the problem, waits, and returns as Arrays what vkattn.attention would return.
 
-        Arguments are vkattn.Arrays on the plan's device, which are not copied, or NumPy arrays, which are; of the
-        shapes and types that the plan was made of. kv_lengths on the device is int32, one for each batch entry.
-        out: the Arrays to write, in place of new ones: none that is an argument, and none twice.
+        Arguments have the shapes and types that the plan was made of. vkattn.Arrays on the plan's device are not
+        copied; NumPy arrays are. kv_lengths on the device is int32, one for each batch entry.
+        out: the Arrays to write, in place of new ones. None of them may be an argument, and none may occur twice.
         """
         given = {"query": query, "key": key, "value": value, "mask": mask, "kv_lengths": kv_lengths, **per_head}
         staged = {name: self._staged(name, x) for name, x in given.items()}
@@ -142,10 +142,10 @@ class Plan:
 @_arguments.reads()
 def plan(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
          modifiers, kv_lengths=None, dropout=0.0, return_lse=False, return_weights=None, device=None, kernel=None):
-    """Compiles a problem for arrays that stay on the device, to be computed again and again.
+    """Compiles a problem on arrays that stay on the device, to compute it again and again.
 
-    All arrays are examples, NumPy's or vkattn's: their shapes and types count, not what is in them. Keywords are
-    those of vkattn.attention.
+    All arrays are examples, NumPy's or vkattn's: only their shapes and types count. Keywords are those of
+    vkattn.attention.
 
         >>> q, k, v = (vkattn.array(x) for x in (query, key, value))
         >>> attend = vkattn.plan(q, k, v, is_causal=True)

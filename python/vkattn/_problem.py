@@ -1,4 +1,4 @@
-"""From the arguments of a call to a problem of the native module."""
+"""Turns the arguments of a call into a problem of the native module."""
 import math
 import os
 
@@ -9,12 +9,12 @@ from ._errors import RuleError
 
 
 class Layout:
-    """How results of (batch, heads, length, …) are given back: with the leading dimensions of the arguments."""
+    """Gives results of (batch, heads, length, …) the leading dimensions of the arguments."""
 
     def __init__(self, lead, rank, dtype):
         self.lead = lead  # the dimensions before (heads, length, dim)
-        self.rank = rank  # 2: there are no heads either
-        self.dtype = dtype  # of the output: the query's
+        self.rank = rank  # 2: not even heads
+        self.dtype = dtype  # of the query and of the output
 
     def restore(self, array):
         if len(self.lead) == 1:
@@ -33,12 +33,12 @@ class Layout:
 
 
 def session(device):
-    """The open device of a name or number, or of None."""
+    """The session of the device with this name or number, or of the default device."""
     return _native.open(device or "")
 
 
 def seed_of(seed, dropout):
-    """64 bits; drawn from the operating system where dropout has none."""
+    """A seed of 64 bits. The operating system draws it if dropout has none."""
     if seed is not None:
         return seed & 0xFFFFFFFFFFFFFFFF
     return int.from_bytes(os.urandom(8), "little") if dropout else 0
@@ -54,7 +54,7 @@ def _require_equal_heads(query, key):
 
 
 def _native_modifier(row, x):
-    """The value of a row of MODIFIERS as the native module takes it."""
+    """The value of a modifier (a row of MODIFIERS) for the native module."""
     if row.is_per_head and not (row.is_flag_too and isinstance(x, bool)):
         return _arrays.per_head(x, row.name)
     return x
@@ -62,7 +62,7 @@ def _native_modifier(row, x):
 
 def score_options(mask, *, is_causal, align, scale, modifiers, kv_lengths=None, dropout=0.0, return_lse=False,
                   return_weights=None):
-    """native ScoreOptions. The mask has four dimensions, kv_lengths are int32."""
+    """Makes native ScoreOptions. The mask has four dimensions, and kv_lengths are int32."""
     given = ((row, modifiers[row.name]) for row in _arguments.MODIFIERS)
     return _native.ScoreOptions(
         is_causal=is_causal, align=align, scale=scale, dropout=dropout, has_lse=return_lse,
@@ -72,7 +72,7 @@ def score_options(mask, *, is_causal, align, scale, modifiers, kv_lengths=None, 
 
 
 def make(query, key, value, mask, *, enable_gqa, kv_lengths, **keywords):
-    """(native Problem, Layout). score_options() takes the other keywords."""
+    """Makes (native Problem, Layout). The other keywords go to score_options()."""
     query, dtype = _arrays.tensor(query, "query")
     key, _ = _arrays.tensor(key, "key")
     value, _ = _arrays.tensor(value, "value")

@@ -9,13 +9,13 @@ from . import _arguments, _arrays, _native
 class Rotary(NamedTuple):
     """Rotary position embedding of queries and keys, for Cache and MultiHeadAttention.
 
-    style           'half-split': dims i and i + dims / 2 are turned together (GPT-NeoX, Llama in Transformers), or
-                    'interleaved': dims 2i and 2i + 1 (RoFormer, GPT-J)
-    dims            the first so many elements of a head; None: all
-    base            pair i of a row at position p is turned by p * position_scale * base^(-2i / dims) radians
-    position_scale  above 0 to 1: 1/4 fits four times the positions into the angles of training
-    magnitude       multiplies what is turned (YaRN's attention factor)
-    frequencies     dims / 2 numbers in place of position_scale * base^(-2i / dims)
+    style           'half-split' rotates dims i and i + dims / 2 together (GPT-NeoX, Llama in Transformers);
+                    'interleaved' rotates dims 2i and 2i + 1 (RoFormer, GPT-J)
+    dims            rotates the first so many elements of a head; None: all
+    base            pair i of a row at position p is rotated by p * position_scale * base^(-2i / dims) radians
+    position_scale  above 0 to 1: 1/4 fits four times as many positions into the angles of training
+    magnitude       multiplies the rotated elements (YaRN's attention factor)
+    frequencies     dims / 2 numbers that replace position_scale * base^(-2i / dims)
     """
 
     style: str = "half-split"
@@ -27,7 +27,7 @@ class Rotary(NamedTuple):
 
 
 def native(rotary, head_dim):
-    """(native Rotary, frequencies), each None where there is none."""
+    """(native Rotary, frequencies), each None if there is none."""
     if rotary is None:
         return None, None
     fields = _arguments.read_fields(rotary, "rotary")
@@ -42,7 +42,7 @@ read = _arguments.instance(Rotary, "as of vkattn.Rotary()")
 
 
 def same(a, b):
-    """Whether two of them, or None, turn rows alike."""
+    """True if both rotate rows in the same way; each is a Rotary or None."""
     if a is None or b is None:
         return a is b
     listed = [None if r.frequencies is None else np.asarray(r.frequencies, np.float32).tolist() for r in (a, b)]

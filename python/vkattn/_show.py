@@ -8,13 +8,13 @@ from ._errors import RuleError
 
 @_arguments.reads()
 def show(weights, tokens=None, key_tokens=None):
-    """A matplotlib figure of weights: a heat map of queries (down) over keys (right) for each head.
+    """A matplotlib figure of weights: for each head a heat map of queries (down) and keys (right).
 
-    weights      (query_length, kv_length), (heads, …) or (1, heads, …): what
-                 attention(…, return_weights='probabilities') gave
-    tokens       the words of the queries, and of the keys where there are no key_tokens
+    weights      (query_length, kv_length), (heads, …) or (1, heads, …), such as the weights of
+                 attention(…, return_weights='probabilities')
+    tokens       the words of the queries, and of the keys if there are no key_tokens
 
-    Needs matplotlib. In a notebook the figure shows itself; elsewhere figure.savefig('heads.png').
+    Needs matplotlib. A notebook shows the figure by itself; elsewhere call figure.savefig('heads.png').
 
         >>> _, weights = vkattn.attention(q, k, v, return_weights="probabilities")
         >>> vkattn.show(weights, "the cat sat".split()).savefig("heads.png")
@@ -34,7 +34,7 @@ def show(weights, tokens=None, key_tokens=None):
 
 
 def _figure_class():
-    """matplotlib's figure, which a notebook draws without pyplot and its state of windows."""
+    """A class of matplotlib figures that a notebook draws by itself, without pyplot and its global state."""
     from matplotlib.figure import Figure
 
     class Shown(Figure):

@@ -1,9 +1,9 @@
-"""PyTorch's attention by vkattn, with gradients, for tensors in host memory.
+"""vkattn as PyTorch's attention, with gradients, for tensors in host memory.
 
     scaled_dot_product_attention   the signature of torch.nn.functional.scaled_dot_product_attention
-    replaces_sdpa                  a context in which models that call PyTorch's get vkattn's
+    replaces_sdpa                  a context in which models call vkattn's function in place of PyTorch's
 
-The device is the one that VKATTN_DEVICE names, or the best.
+VKATTN_DEVICE names the device; otherwise it is the best one.
 """
 import contextlib
 import warnings
@@ -24,7 +24,7 @@ __all__ = ["replaces_sdpa", "scaled_dot_product_attention"]
 
 _pytorch = torch.nn.functional.scaled_dot_product_attention
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
-# Errors before anything is computed, which PyTorch may not have.
+# Errors that come before anything is computed, and that PyTorch's attention may not have.
 _REFUSALS = ("invalid_argument", "unsupported", "limit_exceeded")
 _said = set()
 
@@ -37,7 +37,7 @@ def _say_once(reason):
 
 
 def _numpy(tensor):
-    """A NumPy array of the tensor's memory."""
+    """A NumPy array that shares the tensor's memory."""
     tensor = tensor.detach()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(_arrays.BFLOAT16_BITS)
@@ -51,7 +51,7 @@ def _tensor(array):
 
 
 def _reason_of_watchers(tensors):
-    """Why PyTorch has to see its own operators, as what vkattn computes would be a constant to it; else None."""
+    """Why PyTorch must see its own operators, to which vkattn's results would be constants; otherwise None."""
     if torch.compiler.is_compiling():
         return "it is being compiled"
     if torch.jit.is_tracing():
@@ -68,14 +68,14 @@ def _reason_of_watchers(tensors):
 
 
 def _have_tangents(*tensors):
-    """Whether one is a dual tensor of forward-mode differentiation."""
+    """True if one of them is a dual tensor of forward-mode differentiation."""
     return any(isinstance(x, torch.Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def _by_operators(query, key, value, mask, keywords):
-    """PyTorch's attention operator by operator, in float32: its fused one lacks second derivatives."""
+    """PyTorch's attention, operator by operator, in float32: its fused operator lacks second derivatives."""
     query32, key32, value32 = query.float(), key.float(), value.float()
-    if mask is not None and mask.dtype == torch.bool:  # the operator adds whatever it is given
+    if mask is not None and mask.dtype == torch.bool:  # the operator adds any mask
         mask = torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -torch.inf)
     elif mask is not None:
         mask = mask.float()
@@ -86,7 +86,7 @@ def _by_operators(query, key, value, mask, keywords):
 
 
 def _gradients_by_operators(grad_output, given, needed, keywords, reason):
-    """Those of `given` that are needed, else None; functions of given and grad_output where that is asked for."""
+    """The needed gradients of `given`, None for the others; differentiable themselves if PyTorch asks for that."""
     if keywords["dropout"]:
         raise RuntimeError(
             f"vkattn does not compute these gradients because {reason}, and PyTorch cannot, as it does not know which "
@@ -95,7 +95,7 @@ def _gradients_by_operators(grad_output, given, needed, keywords, reason):
     _say_once(reason)
     create_graph = torch.is_grad_enabled()
     with torch.enable_grad(), torch.autocast("cpu", enabled=False):
-        # Other names for the inputs: where one was made of another, each gets its own part.
+        # Views as inputs: if one input was made from another, each still gets its own part of the gradient.
         own = [x.view_as(x) if need else x for x, need in zip(given, needed)]
         output = _by_operators(*own, keywords)
         wanted = [x for x, need in zip(own, needed) if need]
@@ -104,7 +104,7 @@ def _gradients_by_operators(grad_output, given, needed, keywords, reason):
 
 
 def _reason_against(query, key, value, mask, is_causal):
-    """Why PyTorch is left to do it; None where vkattn can. What is no valid call is PyTorch's to refuse."""
+    """Why PyTorch computes it; None if vkattn can. PyTorch also refuses invalid calls."""
     given = [query, key, value] + ([] if mask is None else [mask])
     reason = _reason_of_watchers(given)
     if reason is not None:
@@ -123,7 +123,7 @@ def _reason_against(query, key, value, mask, is_causal):
 
 
 def _reason_against_gradients(grad_output):
-    """Why PyTorch computes the gradients, of an output that vkattn computed; None where vkattn can."""
+    """Why PyTorch computes the gradients of an output that vkattn computed; None if vkattn can."""
     if torch.is_grad_enabled():
         return "its gradients are to be differentiated (create_graph=True)"
     if _have_tangents(grad_output):
@@ -167,14 +167,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                                  enable_gqa=False):
     """torch.nn.functional.scaled_dot_product_attention on a Vulkan device, with gradients.
 
-    query (..., Hq, L, E), key (..., H, S, E), value (..., H, S, Ev), attn_mask broadcasts to (..., Hq, L, S): bool,
-    True takes part, or of floating point, added. Tensors of float32, float16 or bfloat16 in host memory; they and
-    the results are copied to and from the device. Sums are float32. Returns (..., Hq, L, Ev).
+    query (..., Hq, L, E), key (..., H, S, E), value (..., H, S, Ev); attn_mask broadcasts to (..., Hq, L, S): bool,
+    True takes part, or floating point, added. Tensors are float32, float16 or bfloat16 in host memory; they and the
+    results are copied to and from the device. Sums are float32. Returns (..., Hq, L, Ev).
 
-    Dropout draws bits of its own, by a seed that torch.manual_seed decides. A row that sees no key is 0.
+    Dropout draws its own bits, from a seed that torch.manual_seed decides. A row that sees no key is 0.
 
-    What vkattn does not take (other types and devices, tensor subclasses, torch.compile, torch.jit.trace, ONNX export,
-    torch.func, autocast, heads above 576, …) PyTorch computes; a warning says so once for each reason.
+    PyTorch computes what vkattn does not take (other types and devices, tensor subclasses, torch.compile,
+    torch.jit.trace, ONNX export, torch.func, autocast, heads above 576, …); a warning says so once for each reason.
     PyTorch also computes forward-mode derivatives and gradients that are differentiated again (create_graph=True,
     hessian), operator by operator. With dropout these raise RuntimeError.
     """
@@ -198,10 +198,10 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 @contextlib.contextmanager
 def replaces_sdpa():
-    """Within it torch.nn.functional.scaled_dot_product_attention is vkattn's, in all threads.
+    """A context in which torch.nn.functional.scaled_dot_product_attention is vkattn's, in all threads.
 
-    So torch.nn.MultiheadAttention and models that call it by that name attend on the Vulkan device. Those that
-    imported the function itself keep PyTorch's, and so does the fast path of torch.nn.TransformerEncoderLayer
+    torch.nn.MultiheadAttention, and models that call the function by that name, then attend on the Vulkan device.
+    Models that imported the function itself keep PyTorch's. So does the fast path of torch.nn.TransformerEncoderLayer
     without gradients, which calls neither.
 
         with vkattn.torch.replaces_sdpa():

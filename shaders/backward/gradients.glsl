@@ -1,4 +1,4 @@
-// Tensors of the backward pass beside those of the forward one, as lib/tensors.glsl has these, and the workspace.
+// The backward pass's workspace and its tensors beside those of the forward pass (lib/tensors.glsl).
 //
 // For each gradient NAME that is written:
 //   uint NAME_row(batch, head, row)              index of the row's first element
@@ -35,7 +35,7 @@ layout(constant_id = VKATTN_SPEC_HAS_GRAD_SLOPES) const bool kHasGradSlopes = fa
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_SINKS) const bool kHasGradSinks = false;
 layout(constant_id = VKATTN_SPEC_PAIR_TILE) const uint kPairTile = 0;
 layout(constant_id = VKATTN_SPEC_KEEPS_DELTAS) const bool kKeepsDeltas = false;
-// What a row leaves of <dO, O>: for the gradients of sinks, or for later chunks.
+// <dO, O> of a row is kept for the gradients of sinks, or for later chunks.
 const bool kWritesDeltas = kHasGradSinks || kKeepsDeltas;
 layout(constant_id = VKATTN_SPEC_KEEPS_SCORE_GRADIENTS) const bool kKeepsScoreGradients = false;
 layout(constant_id = VKATTN_SPEC_SCALED_FACTORS) const uint kScaledFactors = 0;
@@ -45,8 +45,8 @@ layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) readonly buffer
   BackwardParams backward;
 };
 
-// A gradient of dQ and dK is sum_scale times the sum of products (pair_scale * pair) * (operand_scale * row). Scales that
-// are 1 by kScaledFactors multiply nothing.
+// Each number of dQ and dK is sum_scale times the sum of products (pair_scale * pair) * (operand_scale * row).
+// kScaledFactors says which of the two scales differ from 1; the others multiply nothing.
 float scaled_pair(float gradient) { return kScaledFactors > 0u ? gradient * backward.pair_scale : gradient; }
 float scaled_operand(float number) { return kScaledFactors > 1u ? number * backward.operand_scale : number; }
 vec4 scaled_operand(vec4 row) { return kScaledFactors > 1u ? row * backward.operand_scale : row; }
@@ -55,10 +55,10 @@ vec4 scaled_operand(vec4 row) { return kScaledFactors > 1u ? row * backward.oper
 #define VKATTN_QUANTISED_INPUT VKATTN_NO_QUANTISED_INPUT
 VKATTN_INPUT(grad_output, VKATTN_BINDING_GRAD_OUTPUT, kGradOutputType, kValueDim, kGradOutputDimStride,
              kGradOutputVectorLoads)
-// What the forward pass has written: here it is read.
+// The forward pass has written this tensor; here it is read.
 VKATTN_INPUT(forward_output, VKATTN_BINDING_OUTPUT, kOutputType, kValueDim, kOutputDimStride, kOutputVectorLoads)
 
-// Two elements of 16 bits share a word: see store_output_16bit() of lib/tensors.glsl.
+// Two elements of 16 bits share a word: see store_output_16bit() in lib/tensors.glsl.
 #if VKATTN_STORAGE_16BIT
 #define VKATTN_GRADIENT_HALVES(NAME, BINDING) \
   layout(set = 0, binding = BINDING, std430) buffer NAME##Halves { uint16_t NAME##_halves[]; }; \
@@ -113,11 +113,11 @@ uint grad_value_row(uint batch, uint head, uint key) {
 // Running sums, and numbers of rows.
 layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer Sums { float sums[]; };
 
-// What is added up for a gradient NAME stays where it is, or, of 16-bit gradients, in the workspace. In rows of the gradient
-// that begin at row_index, and of the workspace that begin at sum_index:
+// The running sums of a gradient NAME lie in the gradient itself, or, if it is 16-bit, in the workspace. row_index is where
+// a row begins in the gradient, sum_index where it begins in the workspace.
 //   float load_NAME_sum(row_index, sum_index, dim)
 //   void  store_NAME_sum(row_index, sum_index, dim, value)
-//   vec4  load_NAME_sum4(row_index, sum_index, dim)   dims dim .. dim + 3, all of them dims of the tensor
+//   vec4  load_NAME_sum4(row_index, sum_index, dim)   dims dim .. dim + 3, all of which exist
 //   void  store_NAME_sum4(row_index, sum_index, dim, value)
 #define VKATTN_SUMS(NAME, TYPE, DIM_STRIDE)                                                                         \
   float load_##NAME##_sum(uint row_index, uint sum_index, uint dim) {                                               \
@@ -134,7 +134,7 @@ layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer Sums { float sums[
   }
 
 #if VKATTN_WIDE_LOADS
-// A CPU takes lanes of a vector to memory one by one, 8 bytes as fast as 4.
+// A CPU stores a vector's lanes one by one, and 8 bytes as fast as 4.
 layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_t sum_wides[]; };
 #define VKATTN_SUMS4(NAME, BINDING, TYPE, DIMS, VECTORS)                                                            \
   layout(set = 0, binding = BINDING, std430) buffer NAME##Wides { uint64_t NAME##_wides[]; };                       \

@@ -1,10 +1,10 @@
-// Adds up the gradients of ALiBi's slopes and of sinks from numbers of rows that a pass before has left: a workgroup
-// computes those of one query head.
+// Adds up the gradients of ALiBi's slopes and of sinks from the rows' numbers, which an earlier pass has left. A workgroup
+// computes them for one query head.
 //
 //   rows of the head:   0 -> invocation 0,   1 -> invocation 1,   ...   kWorkgroupSize -> invocation 0,   ...
 //
-// Budget: two sums in registers; 8 bytes of shared memory an invocation; each row's numbers are read once, at 4 bytes
-// each. The order of every sum is fixed.
+// Budget: two sums in registers; 8 bytes of shared memory an invocation; each number of a row is read once, 4 bytes. The
+// order of every sum is fixed.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -27,7 +27,7 @@ void main() {
   if (group >= params.tile_count) return;  // uniform over the workgroup, so no barrier is missed
   const uint head = params.first_tile + group;
   const float sink = start_score(head, 0u);
-  const float sink_share = start_weight(head, 0u);  // 0 where it is minus infinity
+  const float sink_share = start_weight(head, 0u);  // 0 if the sink is minus infinity
   float slope_sum = 0.0;
   float sink_sum = 0.0;
   for (uint batch = 0; batch < backward.batch; ++batch) {

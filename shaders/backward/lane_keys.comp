@@ -1,5 +1,5 @@
 // The keys' pass of the backward pass without barriers or shared memory: an invocation computes dK and dV of kKeys
-// neighbouring keys of a chunk and one KV head, from all rows of the query heads that share it.
+// neighbouring keys of a chunk and one KV head, from all rows of the query heads that share this KV head.
 //
 //                    kRows rows of a step
 //                  +------------------------------+
@@ -9,12 +9,12 @@
 //
 // Budget. Example: 8 invocations of 4 keys x 64 rows, d dims of e = 4 bytes in Q and dO.
 //   registers      2 * kKeys * kRows factors + 2 * kRows places of rows + 4 * (kKeys + 1) sums and a row = 512 + 128 +
-//                  20; a CPU has most in its cache
+//                  20; a CPU keeps most of them in its cache
 //   shared memory  none
 //   memory         each multiply-add reads e / (kKeys * kWorkgroupSize) bytes of Q and dO + 4 / kRows of sums + 4 / d
 //                  of pairs = 1/8 + 1/16 + 1/16 at 64 dims, and writes 4 / kRows of sums
 //
-// Probabilities and gradients of scores are what the rows' pass has left in the workspace.
+// The rows' pass has left probabilities (p) and gradients of scores (dS) in the workspace.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -28,14 +28,14 @@ layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 4;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 32;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedRows = 4;
 
-// What an invocation has in arrays is not passed: GLSL hands arrays on by copying them.
-uint keys[kKeys], place[kKeys];                            // of this invocation, and of its pairs behind a row's
+// An invocation's arrays are globals, as GLSL passes arrays by copying them.
+uint keys[kKeys], place[kKeys];                            // the invocation's keys, and their pairs' places in a row
 uint key_index[kKeys], value_index[kKeys];                 // of the gradients' first elements
 uint key_sum_index[kKeys], value_sum_index[kKeys];
-uint query_index[kRows], grad_output_index[kRows];         // of the step's rows, the same for the whole workgroup
+uint query_index[kRows], grad_output_index[kRows];         // of the step's rows, equal in the whole workgroup
 float weight[kRows * kKeys], gradient[kRows * kKeys];      // by row
 
-// Rows beyond the last repeat it, with weights of 0.
+// The last row stands for rows beyond it, with weights of 0.
 uint source_row(uint first_row, uint r, bool masked) {
   return masked ? min(first_row + r, packed_row_count() - 1u) : first_row + r;
 }
@@ -57,8 +57,8 @@ void load_pairs(ChunkTile tile, int kv_length, uint first_row, uint rows, uint e
   }
 }
 
-// Adds dO times the weights to 4 dims (the first `dims` of them) of the values' gradients. Rows that a key is hidden from
-// are left out, not multiplied by 0.
+// Adds dO times the weights to 4 dims (the first `dims` of them) of the values' gradients. It skips rows that do not see a
+// key, rather than multiply them by 0.
 void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
   vec4 sum[kKeys];
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
@@ -91,7 +91,7 @@ void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
   }
 }
 
-// The same of q times the gradients of the scores, for the keys' gradients.
+// Adds q times the gradients of the scores to 4 dims (the first `dims` of them) of the keys' gradients, in the same way.
 void add_queries(uint rows, bool masked, uint dim, uint dims) {
   vec4 sum[kKeys];
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
@@ -125,7 +125,7 @@ void add_queries(uint rows, bool masked, uint dim, uint dims) {
   }
 }
 
-// One step over `rows` rows, those before end_row of them. `rows` and `masked` are constants once inlined.
+// One step over `rows` rows, of which those before end_row count. `rows` and `masked` are constants once inlined.
 void visit(ChunkTile tile, int kv_length, uint first_row, uint rows, uint end_row, bool masked) {
   load_pairs(tile, kv_length, first_row, rows, end_row, masked);
   if (kHasGradValue) {
@@ -149,7 +149,7 @@ void visit(ChunkTile tile, int kv_length, uint first_row, uint rows, uint end_ro
   if (kHeadDim % 4 != 0) add_queries(rows, masked, kHeadDim - kHeadDim % 4, kHeadDim % 4);
 }
 
-// Keys of this invocation beyond the last that has memory repeat it: all loads come before its stores.
+// The last key with memory stands for keys beyond it. It is this invocation's own, and all loads precede its stores.
 void begin_keys(ChunkTile tile, uint first_key, uint last_key) {
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
     keys[k] = min(first_key + k, last_key);
@@ -216,13 +216,13 @@ void main() {
   const ChunkTile tile = chunk_tile(params.split_keys, tile_keys);
   if (!tile.valid) return;
   const int kv_length = visible_kv_length(tile.batch);
-  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  // Keys behind a batch entry's last key get gradients of 0. If keys are packed, they belong to other entries.
   const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
   const uint tile_begin = tile.chunk * params.split_keys + tile.first;
   const uint first_key = tile_begin + gl_LocalInvocationIndex * kKeys;
   if (first_key >= key_count) return;
   begin_keys(tile, first_key, key_count - 1u);
-  // The same for the whole workgroup.
+  // The rows are the same for the whole workgroup.
   visit_rows(tile, kv_length, rows_of_keys(int(tile_begin), int(tile_begin + tile_keys), kv_length));
   store_keys();
 }

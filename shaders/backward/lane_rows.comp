@@ -11,12 +11,12 @@
 //
 // Budget. Example: 8 invocations of 4 rows x 32 keys, d dims of e = 4 bytes in Q, K, V and dO.
 //   registers      2 * kRows * kKeys scores and products + 4 * (kRows + 1) operands, or sums and K = 256 + 20; a CPU
-//                  has most in its cache
+//                  keeps most of them in its cache
 //   shared memory  none
 //   memory         each multiply-add reads e / (kRows * kWorkgroupSize) bytes of K and V + (2 * e + 4) / (3 * kKeys) of
 //                  Q, dO and sums = 1/8 + 1/8, and writes 4 / (3 * kKeys) of sums + 8 / (3 * d) of pairs
 //
-// It visits keys as attention_lane.comp does, and adds up what else is summed over keys.
+// It visits keys as attention_lane.comp does. It also sums the other gradients over keys.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -31,17 +31,17 @@ layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
 
-// What an invocation has in arrays is not passed: GLSL hands arrays on by copying them.
+// An invocation's arrays are globals, as GLSL passes arrays by copying them.
 uint query_index[kRows], grad_output_index[kRows], grad_index[kRows], sum_index[kRows];  // of the rows' first elements
 uint row_pairs[kRows];
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 float row_lse[kRows], row_delta[kRows], row_slope[kRows];
-float score[kKeys * kRows];    // by key: <q, k>, then the gradient of that
+float score[kKeys * kRows];    // by key: <q, k>, then its gradient
 float product[kKeys * kRows];  // <dO, v>
-uint kept_keys[kRows];         // by dropout: a bit for each key of the step, of which there are 32 at most
+uint kept_keys[kRows];         // a bit for each of the step's keys, at most 32: dropout keeps it
 
-// The key to read for the step's key: those beyond the end repeat the last one.
+// The key to read for the step's key. The last key stands for keys beyond the end.
 uint source_key(int first_key, uint key, bool masked) {
   return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
 }
@@ -81,7 +81,7 @@ void add_products(ChunkTile tile, int first_key, uint keys, bool masked, uint di
 }
 
 // Adds the step's keys, times the gradients of their scores, to 4 dims (the first `dims` of them) of the rows' gradients.
-// Hidden keys are left out, not multiplied by 0.
+// It skips hidden keys, rather than multiply them by 0.
 void add_keys(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -116,7 +116,7 @@ void add_keys(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, u
 // Turns the step's scores into their gradients, and leaves the pairs in the workspace.
 void make_pairs(ChunkTile tile, int first_key, uint keys, bool masked) {
   const uint in_chunk = uint(first_key) - tile.chunk * params.split_keys;
-  // Steps begin at multiples of their keys, so that so many places follow each other.
+  // A step begins at a multiple of its number of keys, so `neighbours` places follow each other.
   const uint neighbours = kPairTile == 0u ? keys : min(keys, kPairTile);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint k = 0; k < keys; ++k) {
@@ -140,7 +140,7 @@ void make_pairs(ChunkTile tile, int first_key, uint keys, bool masked) {
 
 // One step over `keys` keys. `keys` and `masked` are constants once inlined.
 void visit(ChunkTile tile, int first_key, uint keys, bool masked) {
-  // Before there are scores: while they are alive, a loop takes a CPU's compiler very long.
+  // This comes before there are scores: a CPU's compiler takes very long over a loop that scores live across.
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     kept_keys[r] = keys_that_are_kept(score_rows[r], uint(first_key), keys);
   }
@@ -181,7 +181,7 @@ uint stored_row(ChunkTile tile, uint packed) {
 
 void begin_rows(ChunkTile tile, uint first_row, int kv_length) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    // Rows beyond the last repeat it within this invocation: all loads come before its stores.
+    // The last row stands for rows beyond it. It is this invocation's own, and all loads precede its stores.
     const uint packed = min(first_row + r, packed_row_count() - 1u);
     const uint head = packed_head(tile.kv_head, packed);
     const uint query = packed_query(packed);
@@ -212,7 +212,7 @@ void begin_rows(ChunkTile tile, uint first_row, int kv_length) {
   }
 }
 
-// What later chunks go on with, and passes over rows.
+// Stores the numbers of rows that later chunks and passes read.
 void keep_rows(ChunkTile tile, uint first_row) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = first_row + r;
@@ -232,7 +232,7 @@ void store_rows() {
   }
 }
 
-// Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
+// Rows behind a batch entry's last row get gradients of 0. If rows are packed, they belong to other entries.
 void clear_rows(ChunkTile tile, uint first_row) {
   if (kPackedQueries || !kHasGradQuery) return;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -245,7 +245,7 @@ void clear_rows(ChunkTile tile, uint first_row) {
 
 void visit_keys(ChunkTile tile, KeyRange keys) {
   int full_begin = keys.full_begin;
-  // Full steps begin at multiples of their keys, whose pairs then follow each other.
+  // Full steps begin at multiples of kKeys, so that the pairs of a step follow each other.
   if (kPairTile != 0u && kHasKeyBegin) {
     full_begin = (first_full_step(keys, int(kMaskedKeys)) + int(kKeys) - 1) / int(kKeys) * int(kKeys);
   }
@@ -276,7 +276,7 @@ void main() {
   if (last) clear_rows(tile, first_row);
   if (first_row >= packed_row_count()) return;
   const int kv_length = visible_kv_length(tile.batch);
-  // The same for the whole workgroup.
+  // The keys are the same for the whole workgroup.
   const KeyRange keys = keys_of_rows(tile.first, tile_rows, kv_length, int(tile.chunk * params.split_keys),
                                      int(kMaskedKeys));
   begin_rows(tile, first_row, kv_length);

@@ -1,13 +1,12 @@
-// Adds up the gradient of an additive mask from the gradients of scores that the rows' pass has left: an invocation
-// computes one element, from the batch entries, heads and queries that it was broadcast to.
+// Adds up the gradient of an additive mask from the gradients of scores, which the rows' pass has left. An invocation
+// computes one element, from the batch entries, heads and queries that the element was broadcast to.
 //
 //   one element   <-   batch entries x heads x rows x keys, as far as the mask is broadcast along each
 //
-// Budget: one sum in registers; no shared memory; 8 bytes are read for each pair, 4 where score gradients are kept
-// apart.
+// Budget: one sum in registers; no shared memory; 8 bytes are read for each pair, or 4 if score gradients are kept apart.
 //
-// Where the mask was broadcast to all keys too, each chunk adds to the sum of those before it. The order of every sum
-// is fixed.
+// If the mask was broadcast to all keys too, each chunk adds to the sums of the chunks before it. The order of every sum is
+// fixed.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -19,7 +18,7 @@ layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 
 VKATTN_GRADIENT(grad_mask, VKATTN_BINDING_GRAD_MASK, kGradMaskType, 1u)
 
-// Positions of the mask's gradient along a dimension, and the scores along it that belong to one.
+// Positions of the mask's gradient along a dimension; scores_of() gives the scores along it that belong to one of them.
 uint positions(uint stride, uint extent) { return stride == 0u ? 1u : extent; }
 uvec2 scores_of(uint stride, uint extent, uint position) {
   return stride == 0u ? uvec2(0u, extent) : uvec2(position, position + 1u);
@@ -29,7 +28,7 @@ float score_gradient(uint pair) {
   return kKeepsScoreGradients ? score_gradients[score_gradient_index(pair)] : load_pair(pair).y;
 }
 
-// Of one row, keys key_begin .. key_end - 1 as far as it sees them.
+// The sum over keys keys.x .. keys.y - 1 of one row, as far as the row sees them.
 float sum_of_row(uint batch, uint head, uint query, uvec2 keys, uint chunk_begin) {
   const int kv_length = visible_kv_length(batch);
   const int begin = max(int(keys.x), visible_key_begin(int(query), kv_length));

@@ -1,5 +1,5 @@
-// The keys' pass of the matrix2 form of the backward pass: a workgroup computes dK and dV of a block of keys of one KV
-// head, from all rows of the query heads that share it, in matrices that the driver spreads over its invocations. See
+// The keys' pass of the matrix2 form of the backward pass: a workgroup computes dK and dV of a block of keys of one KV head,
+// from all rows of the query heads that share it, in matrices that the driver spreads over the invocations. See
 // backward/matrix2_pairs.glsl.
 //
 //                  kVisited rows                            kHeadBlock dims       kValueBlock dims
@@ -13,9 +13,9 @@
 //                  kValueBlock) sums + 3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the
 //                  larger of the two blocks / 2 of Q or dO) / invocations = (4096 + 8192 + 12288 + 1024 + 2048) / 128 =
 //                  216
-//   shared memory  none of its own: the driver's
-//   memory         each multiply-add reads 2 / kOwned bytes of Q and dO, each of them twice, transposed and by rows =
-//                  1/32
+//   shared memory  the shader has none; the driver takes some
+//   memory         each multiply-add reads 2 / kOwned bytes of Q or dO, each of which is read twice, transposed and by
+//                  rows = 1/32
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -56,7 +56,8 @@ void visit(uint first_query, bool masked) {
   }
 }
 
-// Of one query head: full steps first, then those before and after. Loops are tested at both ends, see lib/key_walk.glsl.
+// Visits the rows of one query head: full steps, then the steps before and after them. Loops are tested at both ends, see
+// lib/key_walk.glsl.
 void visit_rows(RowRange rows) {
   const StepRange steps = step_range(int(rows.begin), int(rows.end), int(rows.full_begin), int(rows.full_end),
                                      int(kVisited), int(kVisited));
@@ -74,7 +75,6 @@ void visit_rows(RowRange rows) {
   }
 }
 
-// The same rows of every query head of the group.
 void visit_heads() {
   const RowRange rows = queries_of_keys(int(first_owned), int(first_owned + kOwned), kv_length);
   if (rows.begin >= rows.end) return;
@@ -116,7 +116,7 @@ void main() {
   kv_head = head_index - batch * kv_heads;
   begin_entry(batch, kv_head);
   kv_length = visible_kv_length(batch);
-  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  // Keys behind a batch entry's last key get gradients of 0. If keys are packed, they belong to other entries.
   const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
   if (first_owned >= key_count) return;
   key_sum = SumMatrix(kHeadBlock)(0.0);

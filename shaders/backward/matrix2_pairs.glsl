@@ -1,15 +1,13 @@
-// What the passes of the matrix2 form of the backward pass share. A workgroup owns kOwned rows of a query head, or keys of a
-// KV head, and visits keys or rows kVisited at a time. One matrix holds the pairs of both; scores and <dO, v> are computed
-// again in either pass, so that nothing of a pair goes through memory:
+// The common part of the matrix2 form's passes. A workgroup owns kOwned rows of a query head, or kOwned keys of a KV head
+// (VKATTN_OWNS_KEYS), and visits keys or rows, kVisited at a time. One matrix holds all of their pairs. Both passes compute
+// scores and <dO, v>, so that no number of a pair goes through memory:
 //   scores    = owned Q or K times visited K or Q, transposed
 //   products  = owned dO or V times visited V or dO, transposed
-//   sums     += factors of pairs times what is visited
-// The driver spreads matrices over the workgroup and moves them through shared memory as it sees fit.
+//   sums     += factors of pairs times visited rows
+// The driver spreads matrices over the workgroup and moves them through shared memory as it chooses.
 //
-// VKATTN_OWNS_KEYS says which of the two a workgroup owns.
-//
-// Gradients of scores become float16 operands as multiples of their owner's unit, see backward/units.glsl. bfloat16 has the
-// range of float32 and needs none.
+// As float16 operands, gradients of scores are multiples of their owner's unit, see backward/units.glsl. bfloat16 has the
+// range of float32 and needs no units.
 #ifndef VKATTN_BACKWARD_MATRIX2_PAIRS
 #define VKATTN_BACKWARD_MATRIX2_PAIRS
 
@@ -33,8 +31,8 @@
 #define VKATTN_OWNS_KEYS 0
 #endif
 
-// Operands are fetched by element into matrices of subgroup scope: for devices without tensor addressing and workgroup scope,
-// which are slow with it but can show that the rest is right.
+// 1: a function fetches operands by element into matrices of subgroup scope, for devices without tensor addressing and
+// workgroup scope. This is slow, but can show that the rest is right.
 #ifndef VKATTN_MATRIX2_FETCHED
 #define VKATTN_MATRIX2_FETCHED 0
 #endif
@@ -44,12 +42,12 @@
 #define VKATTN_PAIR_SCOPE gl_ScopeWorkgroup
 #endif
 
-// The defaults are what the devices list: validation layer 1.4.309 checks them in place of the values in force.
+// The defaults are sizes that devices list, as validation layer 1.4.309 checks them in place of the values in force.
 layout(local_size_x = 128, local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_STEP_OWNED) const uint kOwned = 32;
 layout(constant_id = VKATTN_SPEC_STEP_VISITED) const uint kVisited = 32;
-layout(constant_id = VKATTN_SPEC_PAIR_HEAD_BLOCK) const uint kHeadBlock = 32;    // head_dim, as matrices have it
-layout(constant_id = VKATTN_SPEC_PAIR_VALUE_BLOCK) const uint kValueBlock = 32;  // value_dim, likewise
+layout(constant_id = VKATTN_SPEC_PAIR_HEAD_BLOCK) const uint kHeadBlock = 32;    // head_dim, padded for matrices
+layout(constant_id = VKATTN_SPEC_PAIR_VALUE_BLOCK) const uint kValueBlock = 32;  // value_dim, padded for matrices
 layout(constant_id = VKATTN_SPEC_PAIR_OWNER_COLUMNS) const uint kOwnerColumns = 32;
 
 #define VKATTN_PAIR_MATRIX(ELEMENT, ROWS, COLUMNS, USE) coopmat<ELEMENT, VKATTN_PAIR_SCOPE, ROWS, COLUMNS, USE>
@@ -59,26 +57,27 @@ layout(constant_id = VKATTN_SPEC_PAIR_OWNER_COLUMNS) const uint kOwnerColumns = 
 #define FactorMatrix VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kOwned, kVisited, gl_MatrixUseA)
 #define PairMatrix VKATTN_PAIR_MATRIX(float, kOwned, kVisited, gl_MatrixUseAccumulator)
 #define SumMatrix(DIMS) VKATTN_PAIR_MATRIX(float, kOwned, DIMS, gl_MatrixUseAccumulator)
-// A number of each owner, the same in each column.
+// A number of each owner, equal in all columns.
 #define OwnerMatrix VKATTN_PAIR_MATRIX(float, kOwned, kOwnerColumns, gl_MatrixUseAccumulator)
 
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) readonly buffer RowNumbers { vec2 row_numbers[]; };
 
-// Functions of an element see these: as arguments each would be an operand that is copied for every element.
+// Functions of an element read these globals: the driver would copy an argument for every element.
 uint batch, head, kv_head;
 uint first_number;  // of the head's rows, in row_numbers
 int kv_length;      // of the batch entry
 uint first_owned, first_visited;
-uint visited_end;   // rows or keys from here on are not looked at, with infinities and NaN
+uint visited_end;   // rows or keys from here on are never read, as they may hold NaN
 
 // --- Loads ---
 
-// For each input NAME, whose head begins at element BASE and has rows to END:
+// For each input NAME, whose head begins at element BASE and has END rows:
 //   load_owned_NAME       kOwned rows from first_owned on, all dims
 //   load_visited_NAME     kVisited rows from first_visited on, all dims
-//   load_transposed_NAME  the same transposed
-// Zeros stand for rows that are not there, for visited ones from visited_end on, and for dims beyond the last; where `whole`
-// says that there are no such rows, and there are no such dims, nothing is tested. Macros, as a function cannot take a buffer.
+//   load_transposed_NAME  these visited rows, transposed
+// Zeros stand for rows that do not exist, for visited rows from visited_end on, and for dims beyond the last. If `whole` says
+// that there are no such rows, and if there are no such dims, nothing is tested. These are macros, as a function cannot take a
+// buffer.
 #if VKATTN_MATRIX2_FETCHED
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
   float fetch_##NAME(const in uint row, const in uint dim, const in float element, const in uint first,                \
@@ -139,15 +138,15 @@ VKATTN_PAIR_LOADS(key, kHeadDim, kHeadBlock, key_row(batch, kv_head, 0u), params
 VKATTN_PAIR_LOADS(value, kValueDim, kValueBlock, value_row(batch, kv_head, 0u), params.value_row_stride,
                   uint(kv_length))
 
-// --- Functions of a pair: its place in the matrix, its number there, then what the caller adds ---
+// --- Functions of a pair: their arguments are its place in the matrix, its number there, and what the caller adds ---
 
 uint query_of(uint owned, uint visited) { return VKATTN_OWNS_KEYS != 0 ? first_visited + visited : first_owned + owned; }
 uint key_of(uint owned, uint visited) { return VKATTN_OWNS_KEYS != 0 ? first_owned + owned : first_visited + visited; }
 
-// Rows behind the last repeat it; what they give goes nowhere.
+// The last row stands for rows behind it; their results go nowhere.
 vec2 numbers_of(uint query) { return row_numbers[first_number + min(query, visible_query_length() - 1u)]; }
 
-// From <q, k> to the probability, 0 where the key is hidden from the row.
+// The probability, from <q, k>; 0 if the key is hidden from the row.
 float pair_probability(const in uint owned, const in uint visited, const in float product, const in bool masked) {
   const uint query = query_of(owned, visited);
   const uint key = key_of(owned, visited);
@@ -162,19 +161,19 @@ float pair_weight(const in uint owned, const in uint visited, const in float pro
   return kept_probability(probability, score_row(batch, head, query_of(owned, visited)), key_of(owned, visited));
 }
 
-// From <dO, v> to the gradient of the scaled score, times pair_scale. A pair that is hidden, whatever its rows hold, has none.
+// The gradient of the scaled score, times pair_scale, from <dO, v>. It is 0 for a hidden pair, whatever its rows hold.
 float gradient_of_pair(const in uint owned, const in uint visited, const in float product, const in float probability,
                     const in float weight) {
   if (probability == 0.0) return 0.0;
   return scaled_pair(weight * drop_scale() * product - probability * numbers_of(query_of(owned, visited)).y);
 }
 
-// Times the slope at the score.
+// The gradient times the slope of softcap at the score.
 float bent_gradient(const in uint owned, const in uint visited, const in float gradient, const in float product) {
   return gradient == 0.0 ? 0.0 : gradient * score_slope(product * params.scale_log2);
 }
 
-// Weights of a step, and the gradients of its scaled scores.
+// The weights of a step, and the gradients of its scaled scores.
 void finish_pairs(out PairMatrix weights, out PairMatrix gradients, PairMatrix scores, PairMatrix products, bool masked) {
   PairMatrix probabilities;
   coopMatPerElementNV(probabilities, scores, pair_probability, masked);
@@ -202,7 +201,7 @@ float in_units(const in uint owned, const in uint visited, const in float gradie
   return gradient * units_of_one(floatBitsToUint(unit) >> 23);
 }
 
-// Weights have units that are the same for all. Rounding of large scores may take them beyond 1, even to 2.
+// Weights share one unit. Rounding of large scores may take a weight beyond 1, even to 2.
 #if VKATTN_MATRIX_BFLOAT16
 const float kWeightUnits = 1.0;
 #else
@@ -218,7 +217,7 @@ OwnerMatrix units;  // of gradients
 
 void begin_units() { units = OwnerMatrix(power_of_two(int(kLeastUnit))); }
 
-// Makes a step's gradients operands. `sum`, what was summed up with the units before, follows the new ones.
+// Turns a step's gradients into operands. It rescales `sum`, which was in the old units, to the new ones.
 void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, PairMatrix gradients) {
 #if !VKATTN_MATRIX_BFLOAT16
   OwnerMatrix largest, raised, changes;
@@ -236,7 +235,7 @@ void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, 
   factors = FactorMatrix(gradients);
 }
 
-// A sum of gradients in numbers, with the operands' scale, which these have not had.
+// Takes the units out of a sum of gradients, and multiplies it by the operands' scale, which the operands have not had.
 void leave_units(inout SumMatrix(kHeadBlock) sum) {
 #if !VKATTN_MATRIX_BFLOAT16
   SumMatrix(kHeadBlock) sum_units;

@@ -1,6 +1,5 @@
-// The rows' pass of the matrix2 form of the backward pass: a workgroup computes dQ of a block of rows of one query
-// head, from all keys that they see, in matrices that the driver spreads over its invocations. See
-// backward/matrix2_pairs.glsl.
+// The rows' pass of the matrix2 form of the backward pass: a workgroup computes dQ of a block of rows of one query head, from
+// all keys that they see, in matrices that the driver spreads over the invocations. See backward/matrix2_pairs.glsl.
 //
 //                  kVisited keys                       kHeadBlock dims
 //                +---------------------------+       +----------------+
@@ -12,8 +11,8 @@
 //   registers      of an invocation: (kOwned * (kHeadBlock + kValueBlock) / 2 of Q and dO + kOwned * kHeadBlock sums +
 //                  3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the larger of the two blocks
 //                  / 2 of K or V) / invocations = (4096 + 4096 + 6144 + 1024 + 1024) / 128 = 128
-//   shared memory  none of its own: the driver's
-//   memory         each multiply-add reads 2 / kOwned bytes of K, again as dS K is computed, and of V = 1/32
+//   shared memory  the shader has none; the driver takes some
+//   memory         each multiply-add reads 2 / kOwned bytes of V or K, which dS K reads again = 1/32
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -44,7 +43,8 @@ void visit(int first_key, bool masked) {
   sum = coopMatMulAdd(factors, keys, sum);
 }
 
-// Full steps first, then those before and after that hide keys. Loops are tested at both ends, see lib/key_walk.glsl.
+// Visits full steps, then the steps before and after them, which hide keys. Loops are tested at both ends, see
+// lib/key_walk.glsl.
 void visit_keys() {
   const uint last_row = min(first_owned + kOwned, visible_query_length()) - 1u;
   const KeyRange keys = visible_keys(int(first_owned), int(last_row), kv_length, 0, int(kVisited));
@@ -73,7 +73,7 @@ float store_sum(const in uint row, const in uint dim, const in float number) {
   return number;
 }
 
-// Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
+// Rows behind a batch entry's last row get gradients of 0. If rows are packed, they belong to other entries.
 void clear_rows() {
   if (kPackedQueries) return;
   for (uint query = max(first_owned, visible_query_length()); query < min(first_owned + kOwned, params.query_length);
@@ -91,7 +91,7 @@ void main() {
   const uint unit = params.first_tile + group;
   const uint head_index = unit / blocks;
   const uint block = unit - head_index * blocks;
-  // With a causal mask the heaviest come first.
+  // With a causal mask the heaviest blocks come first.
   first_owned = (kCausalMode == VKATTN_CAUSAL_NONE ? block : blocks - 1u - block) * kOwned;
   batch = head_index / params.query_heads;
   head = head_index - batch * params.query_heads;

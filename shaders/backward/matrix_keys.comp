@@ -1,5 +1,5 @@
-// The keys' pass of the backward pass on matrix units: a workgroup computes dK or dV of a block of keys of a chunk and
-// one KV head, from blocks of the rows of all query heads that share it, as tile_keys.comp does.
+// The keys' pass of the backward pass on matrix units: a workgroup computes dK or dV of a block of keys of a chunk and one KV
+// head, from blocks of the rows of all query heads that share it, as tile_keys.comp does.
 //
 //   kSubgroups subgroups are a grid of kGridColumns columns over the sums:
 //
@@ -12,7 +12,7 @@
 //                                                  dK, or dV
 //
 // Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, a grid of 2 columns, 64 keys x 32 rows, 128 dims.
-//   registers      of a lane: kRowBlocks * kSumBlocks * kM * kN / 32 sums + 4 * kQuads factors + 16 of rows on their
+//   registers      of a lane: kRowBlocks * kSumBlocks * kM * kN / 32 sums + 4 * kQuads factors + 16 for rows on their
 //                  way to the stage = 64 + 16 + 16
 //   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 of factors, of rows + VKATTN_MATRIX_FACTOR_STAGE4
 //                  + VKATTN_BACKWARD_SUM_STAGE4 + VKATTN_BACKWARD_PART_STAGE4) bytes
@@ -20,8 +20,8 @@
 //   memory         each multiply-add reads 2 / kOwned bytes of Q or dO + 8 / dims of pairs = 1/32 + 1/16
 //   stages         each multiply-add reads 2 / (dims of a subgroup) + 2 / (keys of a subgroup) bytes = 1/32 + 1/16
 //
-// Probabilities (p) and gradients of scores (dS) are what the rows' pass has left in the workspace. Of factors a thread
-// has one key, whose neighbours are its neighbours', and four rows at a time.
+// The rows' pass has left probabilities (p) and gradients of scores (dS) in the workspace. A thread has the factors of one
+// key, four rows at a time; neighbouring threads have neighbouring keys.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -35,20 +35,20 @@ VKATTN_PADDED_BITS(grad_output, kValueDim, kSumDims)
 
 shared uint part_stage[VKATTN_BACKWARD_PART_STAGE4(kThreads) * 4];  // the largest factor of each thread, as bits
 
-// What a workgroup owns.
+// The keys that a workgroup owns.
 struct KeyBlock {
   ChunkTile tile;
-  bool of_values;  // its gradient; one code for both, which is half as long
+  bool of_values;  // dV, otherwise dK: one code for both is half as long
   int kv_length;
   uint first_key;
   uint key_count;
 };
 
-// Of the thread: its key in the block, and which of the kOwnerThreads that share the key it is.
+// The thread's key in the block, and its number among the kOwnerThreads threads that share the key.
 uint own_key = gl_LocalInvocationIndex % kOwned;
 uint own_part = gl_LocalInvocationIndex / kOwned;
 
-// Dims dim .. dim + 7 of a row of a step that ends before end_row.
+// Dims dim .. dim + 7 of a row in a step that ends before end_row.
 uvec4 fetch_row(KeyBlock block, uint row, uint end_row, uint dim) {
   const uint packed = min(row, end_row - 1u);
   const uint head = packed_head(block.tile.kv_head, packed);
@@ -57,7 +57,7 @@ uvec4 fetch_row(KeyBlock block, uint row, uint end_row, uint dim) {
                          : query_padded8(query_row(block.tile.batch, head, query), dim);
 }
 
-// What stands before a row in the sum of the thread's key; 0 for rows from end_row on, and for those that do not see it.
+// The factor of a row in the sum of the thread's key: 0 for rows from end_row on, and for rows that do not see the key.
 float factor_of(KeyBlock block, uint packed, uint end_row, bool masked) {
   const uint existing = min(packed, end_row - 1u);
   const uint query = packed_query(existing);
@@ -68,7 +68,7 @@ float factor_of(KeyBlock block, uint packed, uint end_row, bool masked) {
   return visible ? (block.of_values ? pair.x : pair.y) : 0.0;
 }
 
-// One block of rows. `unit` is that of the thread's key.
+// Visits one block of rows. `unit` belongs to the thread's key.
 void visit(KeyBlock block, inout uint unit, uint first_row, uint end_row, bool masked) {
   vec4 factors[kQuads];
   uint largest = 0u;
@@ -78,7 +78,7 @@ void visit(KeyBlock block, inout uint unit, uint first_row, uint end_row, bool m
     }
     largest = larger_magnitude(largest, factors[q]);
   }
-  workgroup_barrier();  // rows and factors are still read by the previous step
+  workgroup_barrier();  // the previous step still reads rows and factors
   part_stage[own_part * kOwned + own_key] = largest;
 #define VKATTN_FETCH_ROW(ROW, DIM) fetch_row(block, first_row + (ROW), end_row, DIM)
   VKATTN_FILL_STAGE(visited_stage, kVisited, kSumDims, VKATTN_FETCH_ROW)
@@ -119,28 +119,28 @@ void store_sum(KeyBlock block, StagedSum staged) {
 }
 
 void store_keys(KeyBlock block, uint unit) {
-  workgroup_barrier();  // the last step's factors were read
+  workgroup_barrier();  // the factors of the last step were read
   if (own_part == 0u) factor_stage[own_key] = last_factor(unit, !block.of_values);
   workgroup_barrier();  // the units are complete
   scale_sums();
   [[dont_unroll]] for (uint matrix = 0; matrix < kRowBlocks * kSumBlocks; ++matrix) {
     stage_sums(matrix);
     for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) store_sum(block, staged_sum(matrix, i));
-    subgroup_barrier();  // the next matrix is written over this one
+    subgroup_barrier();  // the next matrix overwrites this one
   }
 }
 
 void main() {
   KeyBlock block;
-  // The blocks of a head come twice: for values and for keys.
+  // Each block of a head comes twice: for values and for keys.
   block.tile = chunk_tile(2u * params.split_keys, kOwned);
-  if (!block.tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  if (!block.tile.valid) return;  // like all returns, uniform over the workgroup, so no barrier is missed
   const uint number = block.tile.first / kOwned;
   block.of_values = (number & 1u) == 0u;
   if (block.of_values ? !kHasGradValue : !kHasGradKey) return;
   block.first_key = block.tile.chunk * params.split_keys + number / 2u * kOwned;
   block.kv_length = visible_kv_length(block.tile.batch);
-  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  // Keys behind a batch entry's last key get gradients of 0. If keys are packed, they belong to other entries.
   block.key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(block.kv_length) : params.kv_length;
   if (block.first_key >= block.key_count) return;
   uint unit = kLeastUnit;

@@ -1,5 +1,5 @@
-// The rows' pass of the backward pass on matrix units: a workgroup computes dQ of a block of query rows from the keys
-// of a chunk, and leaves their probabilities and gradients of scores in the workspace, as tile_rows.comp does.
+// The rows' pass of the backward pass on matrix units: a workgroup computes dQ of a block of query rows from the keys of a
+// chunk, and leaves probabilities and gradients of scores in the workspace, as tile_rows.comp does.
 //
 //   kSubgroups subgroups are a grid of kGridColumns columns, over a product and over the sums:
 //
@@ -14,7 +14,7 @@
 // Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, a grid of 2 columns, 32 rows x 32 keys, 128 dims in
 // Q, K, V and dO.
 //   registers      of a lane: kRowBlocks * kSumBlocks * kM * kN / 32 sums + kRowBlocks * kKeyBlocks * kM * kN / 32 of a
-//                  product + 4 * kQuads factors + 16 of what is on its way to a stage = 32 + 8 + 8 + 16
+//                  product + 4 * kQuads factors + 16 for rows on their way to a stage = 32 + 8 + 8 + 16
 //   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 of rows and keys, of factors + VKATTN_MATRIX_FACTOR_STAGE4
 //                  + 2 * VKATTN_MATRIX_SCORE_STAGE4) bytes = 16 * (2 * 64 * 17 + 32 * 5 + 8 + 2 * 32 * 9) = 46,720
 //   memory         each multiply-add reads 4 / (3 * kOwned) bytes of K and V = 1/24, and writes 8 / (3 * dims) of pairs
@@ -22,8 +22,8 @@
 //   stages         each multiply-add of a product reads 2 / (keys of a subgroup) + 2 / (rows of a subgroup) bytes =
 //                  1/4, of sums 2 / (dims of a subgroup) + 2 / (rows of a subgroup) = 1/32 + 1/8
 //
-// Scores and their gradients go through shared memory, as the layout of a matrix over the lanes is the driver's own:
-// there kOwnerThreads neighbouring threads share a row, and take four keys at a time.
+// Scores and their gradients go through shared memory, as the driver chooses how a matrix lies over the lanes. There
+// kOwnerThreads neighbouring threads share a row, and each takes four keys at a time.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -54,17 +54,17 @@ const uint kScoreStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kVisited);
 shared uvec4 query_stage[VKATTN_MATRIX_KEY_STAGE4(kOwned, kHeadPadded)];
 shared uvec4 grad_output_stage[VKATTN_MATRIX_KEY_STAGE4(kOwned, kValuePadded)];
 shared uvec4 value_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kValuePadded)];
-// <dO, v>; sum_stage has <q, k>, and at last sums. visited_stage has keys.
+// product_stage has <dO, v>. sum_stage has <q, k>, at the end sums. visited_stage has keys.
 shared vec4 product_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];
 
-// Two pairs at once: load_pair() of backward/pairs.glsl has one.
+// Two pairs in one store; load_pair() in backward/pairs.glsl loads one.
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) writeonly buffer PairQuads { vec4 pair_quads[]; };
 
-// Of the thread: its row in the block, and which of the kOwnerThreads that share the row it is.
+// The thread's row in the block, and its number among the kOwnerThreads threads that share the row.
 uint own_row = gl_LocalInvocationIndex / kOwnerThreads;
 uint own_part = gl_LocalInvocationIndex % kOwnerThreads;
 
-// The thread's row.
+// Numbers of the thread's row.
 struct OwnRow {
   bool exists;
   ScoreRow scores;
@@ -77,7 +77,7 @@ struct OwnRow {
   uint unit;  // of its factors
 };
 
-// Keys that are visited: from `first` on, as far as before `end`.
+// Keys that are visited: from `first` on, before `end`.
 struct Step {
   int first;
   int end;
@@ -106,8 +106,8 @@ uvec4 fetch_value(ChunkTile tile, Step step, uint key, uint dim) {
   return value_padded8(value_row(tile.batch, tile.kv_head, existing_key(step.first + int(key), step.end)), dim);
 }
 
-// An operand of a product, Q K^T or of_outputs dO V^T: block b of the dims of the subgroup's r-th block of rows, or of its
-// n-th block of keys.
+// Loads an operand of the product Q K^T, or with of_outputs dO V^T: block b of the dims of the subgroup's r-th block of rows,
+// or of its n-th block of keys.
 void load_rows(out MatrixA rows, bool of_outputs, uint r, uint b) {
   const uint row = subgroup_row + r * kM;
   if (of_outputs) {
@@ -138,7 +138,7 @@ void store_product(MatrixC product, bool of_outputs, uint r, uint n) {
   }
 }
 
-// A product of the subgroup's rows and its keys of the step. of_outputs is a constant once inlined.
+// Multiplies the subgroup's rows and its keys of the step. of_outputs is a constant once inlined.
 void multiply(bool of_outputs) {
   MatrixC products[kRowBlocks * kKeyBlocks];
   [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) products[i] = MatrixC(0.0);
@@ -186,7 +186,6 @@ vec4 make_pairs(ChunkTile tile, inout OwnRow own, Step step, uint first_key, vec
   return gradients;
 }
 
-// Turns the step's scores into factors of its keys.
 void make_factors(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
   vec4 factors[kQuads];
   uint largest = 0u;
@@ -208,12 +207,12 @@ void make_factors(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
 }
 
 void visit(ChunkTile tile, inout OwnRow own, Step step, bool masked) {
-  workgroup_barrier();  // keys and factors are still read by the previous step
+  workgroup_barrier();  // the previous step still reads keys and factors
 #define VKATTN_FETCH_KEY(KEY, DIM) fetch_key(tile, step, KEY, DIM)
 #define VKATTN_FETCH_VALUE(KEY, DIM) fetch_value(tile, step, KEY, DIM)
   VKATTN_FILL_STAGE(visited_stage, kVisited, kHeadPadded, VKATTN_FETCH_KEY)
   VKATTN_FILL_STAGE(value_stage, kVisited, kValuePadded, VKATTN_FETCH_VALUE)
-  workgroup_barrier();  // keys and values are complete, as are the block's rows
+  workgroup_barrier();  // keys, values and the block's rows are complete
   multiply(false);
   multiply(true);
   workgroup_barrier();  // scores and products are complete
@@ -257,10 +256,10 @@ void stage_rows(ChunkTile tile) {
   VKATTN_FILL_STAGE(grad_output_stage, kOwned, kValuePadded, VKATTN_FETCH_GRAD_OUTPUT)
 }
 
-// What later chunks go on with, or what is left after the last.
+// Stores a sum: for later chunks to go on with, or, after the last chunk, as a gradient.
 void store_sum(ChunkTile tile, StagedSum staged) {
   const uint packed = tile.first + staged.owned;
-  const uint dim = staged.dim;  // a name of its own: glslang makes a branch of '||' before a member
+  const uint dim = staged.dim;  // a variable: glslang makes a branch of '||' before a member
   if (packed >= packed_row_count() || dim >= kHeadDim) return;
   const uint row_index = gradient_row(tile, packed);
   const uint sum_index = backward.query_sums + stored_row(tile, packed) * kHeadDim;
@@ -274,14 +273,14 @@ void store_sum(ChunkTile tile, StagedSum staged) {
 }
 
 void store_rows(ChunkTile tile, uint unit) {
-  workgroup_barrier();  // the last step's factors and scores were read
+  workgroup_barrier();  // the factors and scores of the last step were read
   if (own_part == 0u) factor_stage[own_row] = last_factor(unit, true);
   workgroup_barrier();  // the units are complete
   scale_sums();
   [[dont_unroll]] for (uint matrix = 0; matrix < kRowBlocks * kSumBlocks; ++matrix) {
     stage_sums(matrix);
     for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) store_sum(tile, staged_sum(matrix, i));
-    subgroup_barrier();  // the next matrix is written over this one
+    subgroup_barrier();  // the next matrix overwrites this one
   }
 }
 
@@ -298,7 +297,7 @@ void keep_numbers(ChunkTile tile, OwnRow own) {
 
 void main() {
   const ChunkTile tile = chunk_tile(most_packed_rows(), kOwned);
-  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  if (!tile.valid) return;  // like all returns, uniform over the workgroup, so no barrier is missed
   if (tile.chunk + 1u == params.kv_splits) clear_rows(tile, kOwned, kThreads);
   if (tile.first >= packed_row_count()) return;
   const int kv_length = visible_kv_length(tile.batch);

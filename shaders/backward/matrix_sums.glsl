@@ -1,9 +1,9 @@
-// The gradients that a workgroup of the matrix forms adds up: kOwned rows or keys, whose gradients are sums over rows or
-// keys that it visits kVisited at a time,
-//   sums += F X      F: factors, kOwned x kVisited; X: what is visited, kVisited x kGradientDims, 16-bit in shared memory
+// The sums of gradients in a workgroup of the matrix forms. It owns kOwned rows or keys, whose gradients are sums over the
+// keys or rows that it visits, kVisited at a time:
+//   sums += F X      F: factors, kOwned x kVisited; X: visited rows, kVisited x kGradientDims, 16-bit in shared memory
 // Subgroups are a grid over rows and columns of a product.
 //
-// Factors are float32, and of any size: as operands they are multiples of their row's unit, see backward/units.glsl.
+// Factors are float32 of any size. As operands they are multiples of their row's unit, see backward/units.glsl.
 #ifndef VKATTN_BACKWARD_MATRIX_SUMS
 #define VKATTN_BACKWARD_MATRIX_SUMS
 
@@ -31,7 +31,7 @@ layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_LOADS8) const bool kGradOutputLoads
 VKATTN_INPUT_BITS(query, kHeadDim, kQueryDimStride, kQueryLoads8, kQueryVectorLoads)
 VKATTN_INPUT_BITS(grad_output, kValueDim, kGradOutputDimStride, kGradOutputLoads8, kGradOutputVectorLoads)
 
-// The dims of the longest gradient of the pass, which may be defined before this file.
+// The dims of the pass's widest gradient. A pass may define it before this file.
 #ifndef VKATTN_GRADIENT_DIMS
 #define VKATTN_GRADIENT_DIMS kHeadDim
 #endif
@@ -39,33 +39,33 @@ const uint kGradientDims = VKATTN_GRADIENT_DIMS;
 
 const uint kSubgroups = kThreads / kSubgroupSize;
 const uint kGridRows = kSubgroups / kGridColumns;
-const uint kRowBlocks = kOwned / kGridRows / kM;  // of a subgroup
+const uint kRowBlocks = kOwned / kGridRows / kM;  // blocks of rows of a subgroup
 const uint kSumDims = VKATTN_BACKWARD_PADDED(kGradientDims, kK, kN, kGridColumns);
-const uint kSumBlocks = kSumDims / kGridColumns / kN;  // along the dims
-const uint kOwnerThreads = kThreads / kOwned;          // that share a row of factors
-const uint kQuads = kVisited / kOwnerThreads / 4;      // of factors of a thread
-// Rows of shared memory, in units of 8 bytes, and of 16.
+const uint kSumBlocks = kSumDims / kGridColumns / kN;  // blocks of dims of a subgroup
+const uint kOwnerThreads = kThreads / kOwned;          // threads that share a row of factors
+const uint kQuads = kVisited / kOwnerThreads / 4;      // quads of factors of a thread
+// Strides of rows in shared memory, in units of 8 bytes, and of 16.
 const uint kOperandStride2 = VKATTN_MATRIX_STRIDE(kVisited) * 2;
 const uint kSumStride8 = VKATTN_MATRIX_STRIDE(kSumDims);
 
 shared uvec2 operand_stage[2 * VKATTN_MATRIX_KEY_STAGE4(kOwned, kVisited)];
-shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kOwned) * 4];  // what sums of a row are multiplied by
+shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kOwned) * 4];  // a factor of each row's sums
 shared uvec4 visited_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kSumDims)];
-// Sums on their way out; the rows' pass has scores there before, and defines a larger one before this file.
+// Sums on their way out. The rows' pass has scores there before, and defines a larger size before this file.
 #ifndef VKATTN_SUM_STAGE4
 #define VKATTN_SUM_STAGE4 VKATTN_BACKWARD_SUM_STAGE4(kSubgroups, kM, kN)
 #endif
 shared vec4 sum_stage[VKATTN_SUM_STAGE4];
 
-// Where a subgroup is, for good: functions would be computed again in each loop. Its first row of all products, and its place
-// in a row of the grid.
+// A subgroup's place: its first row in all products, and its place in a row of the grid. As functions, compilers would compute
+// them again in each loop.
 uint subgroup_row = gl_SubgroupID / kGridColumns * (kRowBlocks * kM);
 uint subgroup_column = gl_SubgroupID % kGridColumns;
 
-MatrixC gradient_sums[kRowBlocks * kSumBlocks];  // not passed: GLSL hands arrays on by copying them
+MatrixC gradient_sums[kRowBlocks * kSumBlocks];  // a global, as GLSL passes arrays by copying them
 
-// Elements dim .. dim + 7, with zeros behind the last. A row that exists is read where the dims do not: a branch would wait
-// for each load. A macro, as a function cannot take a buffer.
+// Elements dim .. dim + 7, with zeros behind the last. If the dims do not exist, it reads the row's first ones: with a branch
+// each load would wait. This is a macro, as a function cannot take a buffer.
 #define VKATTN_PADDED_BITS(NAME, DIMS, PADDED_DIMS)                                  \
   uvec4 NAME##_padded8(uint row, uint dim) {                                         \
     if (DIMS == PADDED_DIMS) return NAME##_full_bits8(row, dim);                     \
@@ -74,8 +74,8 @@ MatrixC gradient_sums[kRowBlocks * kSumBlocks];  // not passed: GLSL hands array
     return mix(uvec4(0u), NAME##_full_bits8(row, exists ? dim : 0u), bvec4(exists)); \
   }
 
-// STAGE[ROWS][DIMS / 8, and one more] = FETCH(row, dim), a few loads in flight. A macro, as a function can take neither shared
-// memory nor a function.
+// STAGE[ROWS][DIMS / 8, and one more] = FETCH(row, dim), with a few loads in flight. This is a macro, as a function can take
+// neither shared memory nor a function.
 #define VKATTN_FILL_STAGE(STAGE, ROWS, DIMS, FETCH)                                                             \
   {                                                                                                             \
     const uint vectors = (ROWS) * ((DIMS) / 8u);                                                                \
@@ -98,27 +98,27 @@ void begin_sums() {
   [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) gradient_sums[i] = MatrixC(0.0);
 }
 
-// The largest of factors, as bits of its magnitude: NaN is above infinity, and infinity above numbers.
+// The bits of the largest magnitude of factors. As bits, NaN is above infinity, and infinity above numbers.
 uint larger_magnitude(uint largest, vec4 factors) {
   const uvec4 bits = floatBitsToUint(factors) & 0x7fffffffu;
   return max(max(largest, max(bits.x, bits.y)), max(bits.z, bits.w));
 }
 
-// Raises the unit of the thread's row, a biased exponent, where its largest factor asks for it. Returns what the row's sums
-// are to be multiplied by.
+// Raises the unit of the thread's row, a biased exponent, if its largest factor requires it. Returns the factor of the row's
+// sums.
 float raise_unit(inout uint unit, uint largest) {
   const uint before = unit;
   unit = raised_unit(before, largest);
   return change_of_unit(before, unit);
 }
 
-// What leaves sums of the thread's row in numbers, with the operands' scale, which these have not had.
+// The factor that takes the units out of a row's sums; with the operands' scale, which the operands have not had.
 float last_factor(uint unit, bool scaled) {
   const float number = power_of_two(int(unit));
   return scaled ? scaled_operand(number) : number;
 }
 
-// Four neighbouring factors of row `owned`.
+// Places four neighbouring factors of row `owned` as operands.
 void place_factors(uint unit, uint owned, uint visited, vec4 factors) {
   factors *= units_of_one(unit);
   operand_stage[owned * kOperandStride2 + visited / 4u] = uvec2(pack_operands(factors.xy), pack_operands(factors.zw));
@@ -135,7 +135,7 @@ void scale_sums() {
   }
 }
 
-// That a unit of the subgroup's rows was raised.
+// True if a unit of the subgroup's rows was raised.
 bool is_raised() {
   bool raised = false;
   for (uint row = gl_SubgroupInvocationID; row < kRowBlocks * kM; row += kSubgroupSize) {
@@ -144,7 +144,7 @@ bool is_raised() {
   return subgroupAny(raised);
 }
 
-// sums += F X of the staged factors and of what is visited.
+// sums += F X, from the staged factors and the staged visited rows.
 void add_products() {
   if (is_raised()) scale_sums();
   [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {
@@ -165,9 +165,9 @@ void add_products() {
   }
 }
 
-// Brings matrix `block` of the sums to the subgroup's part of sum_stage, from where staged_sum() has them.
+// Stores matrix `block` of the sums in the subgroup's part of sum_stage, where staged_sum() reads it.
 void stage_sums(uint block) {
-  // Constant indices, so that the sums stay in registers; the branch is uniform.
+  // Constant indices keep the sums in registers. The branch is uniform.
   [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {
     if (i != block) continue;
     coopMatStore(gradient_sums[i], sum_stage, gl_SubgroupID * (kM * kN / 4u), kN / 4u,
@@ -182,7 +182,7 @@ struct StagedSum {
   float sum;
 };
 
-// The i-th of kM * kN.
+// The i-th of the kM * kN sums of matrix `block`.
 StagedSum staged_sum(uint block, uint i) {
   const uint row = subgroup_row + block / kSumBlocks * kM;
   const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;

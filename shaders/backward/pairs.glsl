@@ -1,9 +1,9 @@
-// Chunks of the keys, and what the rows' pass leaves of each row and key of a chunk for the passes after it:
+// Chunks of the keys, and the pairs that the rows' pass leaves for later passes, for each row and each key of a chunk:
 //   weight          the probability after dropout, without 1 / (1 - dropout)
-//   gradient        that of scale * <q, k>, times pair_scale
-//   score_gradient  that of the score, where softcap or pair_scale makes it another and somebody wants it
-// All are 0 where the key is hidden from the row. Pairs of rows and keys that the rows' pass has not visited, as no row of
-// its tile sees the step's keys, hold anything: sees_key() tells.
+//   gradient        the gradient of scale * <q, k>, times pair_scale
+//   score_gradient  the gradient of the score, kept if it is needed and softcap or pair_scale makes it differ
+// All are 0 if the key is hidden from the row. The rows' pass skips a step that no row of its tile sees; pairs of skipped
+// steps hold any numbers, and sees_key() tells which they are.
 #ifndef VKATTN_BACKWARD_PAIRS
 #define VKATTN_BACKWARD_PAIRS
 
@@ -27,13 +27,13 @@ layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) buffer Pairs { vec2 pair
 vec2 load_pair(uint index) { return pairs[index]; }
 void store_pair(uint index, vec2 pair) { pairs[index] = pair; }
 #endif
-// The third numbers lie behind all pairs.
+// score_gradient lies behind all pairs.
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) buffer ScoreGradients { float score_gradients[]; };
 
 uint score_gradient_index(uint pair_index) { return 2u * backward.pair_rows * params.split_keys + pair_index; }
 
-// Where the pairs of a row begin, and how far behind that of a key of the chunk lies. The pass over keys reads tiles of
-// kPairTile keys: where these lie together a CPU fetches the next rows ahead.
+// Where the pairs of a row begin, and how far behind that a key of the chunk lies. The keys' pass reads tiles of kPairTile
+// keys: a CPU fetches the next rows ahead if these pairs lie together.
 uint pair_row(uint batch, uint head, uint query) {
   return workspace_row(batch, head, query) * (kPairTile == 0u ? params.split_keys : kPairTile);
 }
@@ -42,7 +42,7 @@ uint pair_place(uint key_in_chunk) {
   return key_in_chunk / kPairTile * (backward.pair_rows * kPairTile) + key_in_chunk % kPairTile;
 }
 
-// What a workgroup has of a pass: for each chunk as many units as there are tiles of rows or keys.
+// The unit of a workgroup: a tile of rows or keys of one chunk. Each chunk has as many units as there are tiles.
 struct ChunkTile {
   bool valid;
   uint chunk;
@@ -51,7 +51,7 @@ struct ChunkTile {
   uint first;  // packed row, or key
 };
 
-// `count` rows or keys of each KV head, `size` of them to a tile.
+// The tile of this workgroup, if each KV head has `count` rows or keys and a tile has `size` of them.
 ChunkTile chunk_tile(uint count, uint size) {
   const uint group = workgroup_number();
   const uint index = params.first_tile + group;
@@ -65,7 +65,7 @@ ChunkTile chunk_tile(uint count, uint size) {
   tile.batch = head_index / backward.kv_heads;
   tile.kv_head = head_index - tile.batch * backward.kv_heads;
   tile.first = (in_chunk - head_index * tiles_per_head) * size;
-  // A folded grid has workgroups beyond the last tile, whose batch entry has no lengths to read.
+  // A folded grid has workgroups beyond the last tile: their batch entry has no lengths to read.
   if (tile.valid) begin_entry(tile.batch, tile.kv_head);
   return tile;
 }

@@ -1,12 +1,12 @@
-// Computes what each row brings to the pairs of the matrix2 form, whose passes compute all else again: its log-sum-exp
-// in log2 units and D = <dO, o>.
+// Computes the two numbers of each row that the matrix2 form reads: the log-sum-exp in log2 units, and D = <dO, o>. Its other
+// passes compute everything else again.
 //
 //           4 dims     4 dims
-//   row 0 | thread 0 | thread 1 | ...   kRowThreads neighbouring threads share a row, 4 dims of each 4 * kRowThreads;
-//   row 1 | thread 8 | thread 9 | ...   the order of every sum is fixed
+//   row 0 | thread 0 | thread 1 | ...   kRowThreads neighbouring threads share a row: 4 dims each of every
+//   row 1 | thread 8 | thread 9 | ...   4 * kRowThreads; the order of every sum is fixed
 //
-// Budget: 9 registers (two quads and a sum); 4 bytes of shared memory a thread; a multiply-add reads one element of dO
-// and one of O.
+// Budget: 9 registers (two quads and a sum); 4 bytes of shared memory a thread; a multiply-add reads one element of dO and
+// one of O.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -22,14 +22,14 @@ const uint kRowThreads = VKATTN_BACKWARD_ROW_THREADS;
 
 shared float parts[kWorkgroupSize];
 
-// A row of the tensors, whatever entry it belongs to, if to any.
+// A row of the tensors. It may belong to any batch entry, or to none.
 struct NumberedRow {
   uint batch;
   uint head;
   uint row;
 };
 
-// As workspace_row() counts them.
+// Counts rows as workspace_row() does.
 NumberedRow numbered_row(uint unit) {
   const uint rows = kPackedQueries ? features.total_query_length : params.query_length;
   const uint head_index = unit / rows;

@@ -1,4 +1,4 @@
-// A tile of rows of the rows' pass, of the forms whose workgroups share one.
+// A tile of rows in the rows' pass, for forms whose workgroups share a tile.
 #ifndef VKATTN_BACKWARD_ROWS
 #define VKATTN_BACKWARD_ROWS
 
@@ -8,7 +8,7 @@
 
 #include "backward/pairs.glsl"
 
-// A row of the block; those behind the last repeat it, and are not stored.
+// The packed row of a row of the block. The last row stands for rows behind it, which are not stored.
 uint packed_of(ChunkTile tile, uint row) { return min(tile.first + row, packed_row_count() - 1u); }
 
 uint stored_row(ChunkTile tile, uint packed) {
@@ -19,10 +19,10 @@ uint gradient_row(ChunkTile tile, uint packed) {
   return grad_query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
 }
 
-// Keys behind the last repeat it: a masked block leaves them out.
+// The last key stands for keys behind it: a masked block leaves them out.
 uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
 
-// Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
+// Rows behind a batch entry's last row get gradients of 0. If rows are packed, they belong to other entries.
 void clear_rows(ChunkTile tile, uint block_rows, uint threads) {
   if (kPackedQueries || !kHasGradQuery) return;
   const uint begin = max(tile.first, packed_row_count());

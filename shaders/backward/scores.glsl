@@ -1,4 +1,4 @@
-// From a row's scores and lse to probabilities and gradients.
+// Turns a row's scores and lse into probabilities and gradients.
 #ifndef VKATTN_BACKWARD_SCORES
 #define VKATTN_BACKWARD_SCORES
 
@@ -11,32 +11,32 @@
 #include "lib/key_ranges.glsl"
 #include "lib/scores.glsl"
 
-// Scores are changed by more than what is added to them, so that their gradients have a factor, score_slope().
+// True if scores are changed by more than an addition. Their gradients then have a factor, score_slope().
 const bool kBendsScores = kHasSoftcap;
 
-// The derivative of softcap * tanh(score / softcap): 1 - tanh^2, which is 4 e / (1 + e)^2 with e = exp(-2 |x|), where nothing
-// cancels. The score is in log2 units.
+// The derivative of softcap * tanh(score / softcap), 1 - tanh^2 = 4 e / (1 + e)^2 with e = exp(-2 |x|). The second form has no
+// cancellation. The score is in log2 units.
 float score_slope(float score) {
   if (!kHasSoftcap) return 1.0;
   const float e = exp2(-2.0 * kLog2E * abs(score * features.softcap_log2_inverse));
   return 4.0 * e / ((1.0 + e) * (1.0 + e));
 }
 
-// |i + offset - j| of ALiBi.
+// ALiBi's distance |i + offset - j|.
 float key_distance(uint query, uint key) {
   const int shift = features.position_offset + (kAlignBottomRight ? entry_position_shift : 0);
   return float(abs(int(query) + shift - int(key)));
 }
 
-// As backward/pairs.glsl has them.
+// The numbers of a pair, described in backward/pairs.glsl.
 struct PairGradient {
   float weight;
   float gradient;
   float score_gradient;
 };
 
-// Of a key that the row sees by its position. `score` is scaled and in log2 units, as is the row's lse; `product` is
-// <dO, v>; `delta` is <dO, o>; dropout has `kept` the key.
+// The pair of a row and a key that its position lets it see. `score` is scaled and in log2 units, as `lse` is; `product` is
+// <dO, v>; `delta` is <dO, o>; `kept` says that dropout keeps the key.
 PairGradient pair_gradient(float score, float product, float lse, float delta, ScoreRow row, uint key, bool kept,
                            bool masked) {
   const float finished = finish_score(score, row, key, masked);

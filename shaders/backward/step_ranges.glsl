@@ -1,5 +1,5 @@
-// Steps over rows or keys of which some see all, of the passes that have a loop without any test for these: full steps first,
-// then those before and after, which are masked.
+// Steps over rows or keys, for passes with a loop of its own, without tests, for full steps. Full steps come first, then the
+// masked steps before and after them.
 //
 //   begin      full_begin              full_end          end
 //     | masked   | full | full | full | full | masked ...  |
@@ -13,7 +13,7 @@ struct StepRange {
   int full_end;    // a whole number of full steps from full_begin; not before it
 };
 
-// Of rows or keys begin .. end - 1, of which those from full_begin to before full_end are seen whole.
+// The steps over begin .. end - 1. In full_begin .. full_end - 1 every pair is visible.
 StepRange step_range(int begin, int end, int full_begin, int full_end, int masked_step, int full_step) {
   StepRange steps;
   steps.begin = begin;

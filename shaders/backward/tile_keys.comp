@@ -1,5 +1,5 @@
-// The keys' pass of the backward pass through shared memory: a workgroup computes dK or dV of a block of keys of a
-// chunk and one KV head, from blocks of the rows of all query heads that share it.
+// The keys' pass of the backward pass through shared memory: a workgroup computes dK or dV of a block of keys of a chunk and
+// one KV head, from blocks of the rows of all query heads that share it.
 //
 //   kThreads threads are a grid of kColumns columns. Thread (k, c) owns kKeys keys, and of these
 //
@@ -16,8 +16,8 @@
 //   memory         each multiply-add reads e / kBlockKeys bytes of Q or dO + 8 / dims of pairs = 1/8 + 1/8
 //   stages         each multiply-add reads 1 + 4 / kKeys bytes = 2
 //
-// dK and dV have nothing that the other needs, and half of the registers are enough. Probabilities (p) and gradients of
-// scores (dS) are what the rows' pass has left in the workspace.
+// dK and dV are computed apart: they share no factor, and each needs only half of the registers. The rows' pass has left
+// probabilities (p) and gradients of scores (dS) in the workspace.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -32,25 +32,26 @@ const uint kKeys = kOwned;
 const uint kMostDims = kHeadDim > kValueDim ? kHeadDim : kValueDim;
 const uint kChunks = (kMostDims + kChunkDims - 1) / kChunkDims;
 
-// Weights, or gradients of scores, of the block: row by row of a key. Scalars, as neighbours are of several threads.
+// Weights, or gradients of scores, of the block: for each key, all rows. Scalars, as neighbours belong to several threads.
 shared float pair_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockKeys, kColumns, kVisited)];
 shared vec4 row_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockRows, kColumns)];  // queries, or gradients of outputs
 
-// What a workgroup owns.
+// The keys that a workgroup owns.
 struct KeyBlock {
   ChunkTile tile;
   int kv_length;
   uint first_key;
 };
 
-// This thread's column of the grid, and the first of its keys in the block. Functions would be computed again in each loop.
+// The thread's column of the grid, and its first key in the block. As functions, compilers would compute them again in each
+// loop.
 uint column = gl_LocalInvocationIndex % kColumns;
 uint block_key = gl_LocalInvocationIndex / kColumns * kKeys;
 
-// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
+// A thread's array is a global, as GLSL passes arrays by copying them.
 vec4 accumulator[kKeys * kChunks];
 
-// 4 elements of a row of dO, or of Q as it is multiplied.
+// 4 elements of a row of dO, or of a scaled row of Q.
 vec4 row_quad(KeyBlock block, uint packed, uint dim, bool of_values) {
   const uint head = packed_head(block.tile.kv_head, packed);
   const uint query = packed_query(packed);
@@ -58,7 +59,7 @@ vec4 row_quad(KeyBlock block, uint packed, uint dim, bool of_values) {
                    : scaled_operand(query_at4(query_row(block.tile.batch, head, query), dim));
 }
 
-// What stands before a row in the sum of a key; 0 for rows from end_row on.
+// The factor of a row in the sum of a key; 0 for rows from end_row on.
 float factor_of(KeyBlock block, uint packed, uint end_row, uint key, bool of_values, bool masked) {
   if (packed >= end_row) return 0.0;
   const uint query = packed_query(packed);
@@ -70,7 +71,7 @@ float factor_of(KeyBlock block, uint packed, uint end_row, uint key, bool of_val
 
 // Adds a block of rows, times their factors, to chunk n of the dims.
 void add_rows(KeyBlock block, uint n, uint first_row, uint end_row, bool of_values, bool masked) {
-  barrier();  // row_stage is still read by the previous chunk of dims, or block; pair_stage is complete
+  barrier();  // the previous chunk of dims, or block, still reads row_stage; pair_stage is complete
   for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kColumns; i += kThreads) {
     const uint packed = min(first_row + i / kColumns, end_row - 1u);
     const uint dim = n * kChunkDims + i % kColumns * 4u;
@@ -90,11 +91,11 @@ void add_rows(KeyBlock block, uint n, uint first_row, uint end_row, bool of_valu
   }
 }
 
-// One block of rows. of_values is a constant once inlined. A masked block leaves out what is hidden: 0 times NaN would be NaN.
+// Visits one block of rows. of_values is a constant once inlined. A masked block skips hidden pairs: 0 times NaN would be NaN.
 void visit(KeyBlock block, uint first_row, uint end_row, bool of_values, bool masked) {
-  barrier();  // pair_stage is still read by the previous block
+  barrier();  // the previous block still reads pair_stage
   for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kBlockRows; i += kThreads) {
-    // Neighbours read neighbouring keys of a row.
+    // Neighbouring threads read neighbouring keys of a row.
     const uint key = i % kBlockKeys;
     const uint row = i / kBlockKeys;
     pair_stage[key * kPairStride4 * 4u + row] =
@@ -137,16 +138,16 @@ void store_keys(KeyBlock block, bool of_values, uint key_count) {
 }
 
 void main() {
-  // The blocks of a head come twice: for values and for keys.
+  // Each block of a head comes twice: for values and for keys.
   KeyBlock block;
   block.tile = chunk_tile(2u * params.split_keys, kBlockKeys);
-  if (!block.tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  if (!block.tile.valid) return;  // like all returns, uniform over the workgroup, so no barrier is missed
   const uint number = block.tile.first / kBlockKeys;
   const bool of_values = (number & 1u) == 0u;
   if (of_values ? !kHasGradValue : !kHasGradKey) return;
   block.first_key = block.tile.chunk * params.split_keys + number / 2u * kBlockKeys;
   block.kv_length = visible_kv_length(block.tile.batch);
-  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  // Keys behind a batch entry's last key get gradients of 0. If keys are packed, they belong to other entries.
   const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(block.kv_length) : params.kv_length;
   if (block.first_key >= key_count) return;
   [[unroll]] for (uint i = 0; i < kKeys * kChunks; ++i) accumulator[i] = vec4(0.0);

@@ -1,5 +1,5 @@
-// The rows' pass of the backward pass through shared memory: a workgroup computes dQ of a block of query rows from the
-// keys of a chunk, and leaves their probabilities and gradients of scores in the workspace.
+// The rows' pass of the backward pass through shared memory: a workgroup computes dQ of a block of query rows from the keys
+// of a chunk, and leaves their probabilities and gradients of scores in the workspace.
 //
 //   kThreads threads are a grid of kColumns columns. Thread (r, c) owns kRows rows, and of these
 //
@@ -18,7 +18,7 @@
 //                  which every block of keys fetches again = 1/8 + 1/12, and writes 8 / (3 * dims) of pairs = 1/24
 //   stages         each multiply-add of a product reads 4 / kRows + 4 / kKeys bytes = 3, of sums 1 + 4 / kRows = 2
 //
-// It computes scores and <dO, v> again, stages as attention_tile.comp does, and adds up what else is summed over keys.
+// It computes scores and <dO, v>, and stages them as attention_tile.comp does. It also sums the other gradients over keys.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -34,18 +34,19 @@ const uint kRows = kOwned;
 const uint kKeys = kVisited;
 const uint kChunks = (kHeadDim + kChunkDims - 1) / kChunkDims;  // of the rows' gradients
 
-// First queries or gradients of outputs, then gradients of scores; at either end parts of sums over a row. Scalars, as
-// neighbours are of several threads.
+// Queries or gradients of outputs, then gradients of scores; at the beginning and the end, parts of sums over a row. Scalars,
+// as neighbours belong to several threads.
 shared float row_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockRows, kColumns, kVisited)];
 shared vec4 key_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockKeys, kColumns)];  // keys or values
 
-// This thread's column of the grid, and the first of its rows in the block. Functions would be computed again in each loop.
+// The thread's column of the grid, and its first row in the block. As functions, compilers would compute them again in each
+// loop.
 uint column = gl_LocalInvocationIndex % kColumns;
 uint block_row = gl_LocalInvocationIndex / kColumns * kRows;
 
-// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
+// A thread's arrays are globals, as GLSL passes arrays by copying them.
 vec4 accumulator[kRows * kChunks];
-float score[kRows * kKeys];    // <q, k>, then the gradient of that
+float score[kRows * kKeys];    // <q, k>, then its gradient
 float product[kRows * kKeys];  // <dO, v>
 ScoreRow score_rows[kRows];
 uint pair_index[kRows];
@@ -71,11 +72,11 @@ vec4 key_quad(ChunkTile tile, uint key, uint dim, bool of_value) {
                   : key_at4(key_row(tile.batch, tile.kv_head, key), dim);
 }
 
-// Q K^T for the block, or dO V^T. of_output is a constant once inlined.
+// Computes Q K^T of the block, or dO V^T with of_output, which is a constant once inlined.
 void multiply(ChunkTile tile, int first_key, int key_end, bool of_output) {
   const uint dims = of_output ? kValueDim : kHeadDim;
   for (uint dim = 0; dim < dims; dim += kStageDims) {
-    barrier();  // the stages are still read: by the previous chunk of dims, or the previous block of keys
+    barrier();  // the previous chunk of dims, or block of keys, still reads the stages
     for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kStageQuads; i += kThreads) {
       const vec4 elements = row_quad(tile, i / kStageQuads, dim + i % kStageQuads * 4u, of_output);
       const uint place = (i / kStageQuads * kStageStride4 + i % kStageQuads) * 4u;
@@ -135,7 +136,7 @@ void make_pairs(ChunkTile tile, int first_key, int key_end, bool masked) {
 
 // Adds the block's keys to chunk n of the dims.
 void add_chunk(ChunkTile tile, uint n, int first_key, int key_end, bool masked) {
-  barrier();  // key_stage is still read, by multiply() or the previous chunk of dims; gradients are complete
+  barrier();  // multiply() or the previous chunk of dims still reads key_stage; gradients are complete
   for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kColumns; i += kThreads) {
     const uint key = existing_key(first_key + int(i / kColumns), key_end);
     key_stage[i / kColumns * kChunkStride4 + i % kColumns] =
@@ -154,10 +155,10 @@ void add_chunk(ChunkTile tile, uint n, int first_key, int key_end, bool masked) 
   }
 }
 
-// Adds the block's keys, times the gradients of their scores, to the rows' gradients. A masked block leaves hidden keys out:
-// 0 times NaN would be NaN.
+// Adds the block's keys, times the gradients of their scores, to the rows' gradients. A masked block skips hidden keys: 0
+// times NaN would be NaN.
 void add_keys(ChunkTile tile, int first_key, int key_end, bool masked) {
-  barrier();  // row_stage is still read by multiply()
+  barrier();  // multiply() still reads row_stage
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
       const uint key = column + k * kColumns;
@@ -184,7 +185,7 @@ float staged_sum(uint r) {
 
 void add_up_row(inout float number[kRows], uint r) { number[r] = staged_sum(r); }
 
-// The sum over a row's threads of a number that each has for each of its rows.
+// Sums a number over a row's threads, for each of their rows.
 void sum_of_columns(inout float number[kRows]) {
   barrier();  // row_stage is still read
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -241,7 +242,7 @@ void begin_rows(ChunkTile tile, int kv_length) {
   sum_of_columns(row_delta);
 }
 
-// 4 elements of what later chunks go on with, or of what is left after the last.
+// Stores 4 sums: for later chunks to go on with, or, after the last chunk, as gradients.
 void store_quad(ChunkTile tile, uint packed, uint first_dim, vec4 sums4, bool last) {
   const uint row_index = gradient_row(tile, packed);
   const uint sum_index = backward.query_sums + stored_row(tile, packed) * kHeadDim;
@@ -285,7 +286,7 @@ void keep_numbers(ChunkTile tile) {
 
 void main() {
   const ChunkTile tile = chunk_tile(most_packed_rows(), kBlockRows);
-  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  if (!tile.valid) return;  // like all returns, uniform over the workgroup, so no barrier is missed
   const bool last = tile.chunk + 1u == params.kv_splits;
   if (last) clear_rows(tile, kBlockRows, kThreads);
   if (tile.first >= packed_row_count()) return;

@@ -1,4 +1,4 @@
-// The device's memory rate: each invocation moves a few 16-byte vectors, neighbouring lanes neighbouring ones.
+// Measures the device's memory rate: each invocation moves a few vectors of 16 bytes; neighbouring lanes move neighbours.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -11,7 +11,7 @@ layout(constant_id = VKATTN_PEAK_COPY_MODE_ID) const uint kMode = VKATTN_PEAK_CO
 
 layout(push_constant) uniform Parameters {
   uint vector_count;  // of each buffer
-  uint never;         // a value that no combination of the source's vectors gives
+  uint never;         // a value that no combination of the source's vectors has
 };
 
 layout(std430, set = 0, binding = 0) readonly buffer Source { uvec4 source[]; };
@@ -51,6 +51,6 @@ void main() {
   }
   const uvec4 sum =
       kMode == VKATTN_PEAK_READ ? read_vectors(first + gl_LocalInvocationID.x) : read_vectors_uniform(first);
-  // The store never happens, which the compiler cannot know: so the reads stay.
+  // The store never happens. The compiler cannot know that, so it keeps the reads.
   if (sum.x == never) destination[gl_WorkGroupID.x] = sum;
 }

@@ -1,7 +1,6 @@
-// The rate of the device's matrix units: each subgroup multiplies four A by two B matrices held in registers, as the
-// inner loop of a matrix product does, into eight independent accumulators.
-// Defines: VKATTN_PEAK_OPERAND and VKATTN_PEAK_ACCUMULATOR, the element types; VKATTN_PEAK_BFLOAT16 where the operand
-// is one.
+// Measures the rate of the device's matrix units: each subgroup multiplies four A matrices by two B matrices in registers, into
+// eight independent accumulators, as the inner loop of a matrix product does.
+// Defines: VKATTN_PEAK_OPERAND and VKATTN_PEAK_ACCUMULATOR, the element types; VKATTN_PEAK_BFLOAT16 if the operand is bfloat16.
 #version 450
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
@@ -34,13 +33,13 @@ layout(constant_id = VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID) const uint kOperandByt
 #endif
 
 layout(push_constant) uniform Parameters {
-  float flip;       // -1: B changes its sign for each iteration, so that sums go up and down again, never far
-  uint iterations;  // and so that no product is the same as in the iteration before, which a compiler would reuse
+  float flip;       // -1: B changes its sign in each iteration, so that sums go up and down, never far,
+  uint iterations;  // and no product equals that of the iteration before, which a compiler could reuse
 };
 
-// results[0]: subgroups in a workgroup, which only the running shader knows; from 1 on: what keeps the work alive.
+// results[0]: the subgroups of a workgroup, which only a running shader knows; from 1 on: results that keep the work alive.
 layout(std430, set = 0, binding = 0) writeonly buffer Results { float results[]; };
-// Elements of the operand's type, read by whole words: no storage of small types is needed.
+// Elements of the operand's type, loaded as whole words, so that no storage of small types is needed.
 layout(std430, set = 0, binding = 1) readonly buffer Operands { uint operands[]; };
 
 void main() {

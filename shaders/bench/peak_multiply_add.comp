@@ -1,5 +1,5 @@
-// The device's float32 multiply-add rate: independent chains held in registers, nothing else in the loop.
-// Two widths, 12 and 24 scalar chains: 12 fit the 16 vector registers of a CPU, 24 hide more latency on a GPU.
+// Measures the device's float32 multiply-add rate: independent chains in registers, and nothing else in the loop. There are
+// two widths: 12 scalar chains fit the 16 vector registers of a CPU, 24 hide more latency on a GPU.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

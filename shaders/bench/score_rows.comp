@@ -1,12 +1,12 @@
-// A user's score function on the scores of one row, for comparing kernels with the reference, which cannot run GLSL:
-// scores[i] becomes that of key first_key + i, minus infinity where the key is hidden.
+// Runs a user's score function on the scores of one row, to compare kernels with the reference, which cannot run GLSL.
+// scores[i] becomes the score of key first_key + i, or minus infinity if the key is hidden.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
 #include "lib/online_softmax.glsl"
 #include "shared/score_rows_params.h"
 
-// Where a kernel's window begins: here positions are those of the whole problem.
+// A kernel's window begins here; positions in this shader are those of the whole problem.
 struct WindowStart {
   uint first_batch;
   uint first_head;

@@ -1,8 +1,8 @@
-// Attention in three passes with the score matrix in memory: scores, softmax, weighted sum. The baseline that fused
-// kernels are measured against; never chosen for its own sake, since its workspace grows with query_length x kv_length.
+// Attention in three passes with the score matrix in memory: scores, softmax, weighted sum. Fused kernels are measured against
+// this baseline. It is never selected, since its workspace grows with query_length x kv_length.
 //
-// An invocation owns kRows rows of a tile. The matrix is stored key by key, so that neighbouring invocations, which
-// own neighbouring rows, meet neighbouring addresses in every pass; K and V are read at one address for a whole workgroup.
+// An invocation owns kRows rows of a tile. The matrix is stored key by key, so that neighbouring invocations, which own
+// neighbouring rows, use neighbouring addresses in every pass. A whole workgroup reads K and V at one address.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -16,16 +16,16 @@ layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 layout(constant_id = VKATTN_SPEC_UNFUSED_PASS) const uint kPass = VKATTN_UNFUSED_SCORES;
 layout(constant_id = VKATTN_SPEC_UNFUSED_ROWS) const uint kRows = 1;
-layout(constant_id = VKATTN_SPEC_UNFUSED_KEYS) const uint kKeys = 16;  // of a workgroup of the first pass
+layout(constant_id = VKATTN_SPEC_UNFUSED_KEYS) const uint kKeys = 16;  // keys of a workgroup of the first pass
 
-const uint kDims = 16;  // of the output computed at a time
+const uint kDims = 16;  // dims of the output that are computed at a time
 
 // Scores in log2 units, then probabilities.
 layout(set = 0, binding = VKATTN_BINDING_PARTIALS, std430) buffer Scores { float scores[]; };
 
 TilePosition tile;
 
-// The invocation's rows, and the row whose data stand in where a tile goes beyond the last.
+// The invocation's r-th row, and the row that is read for it: the last row stands for rows beyond it.
 uint packed_row(uint r) { return tile.first_row + gl_LocalInvocationIndex + r * kWorkgroupSize; }
 uint source_row(uint r) { return min(packed_row(r), packed_row_count() - 1u); }
 bool is_row(uint r) { return packed_row(r) < packed_row_count(); }
@@ -73,7 +73,7 @@ void normalize_row(uint r, int kv_length) {
   float maximum = kHiddenScore;
   for (int key = 0; key < key_end; ++key) maximum = max(maximum, scores[score_index(r, uint(key))]);
   float sum = 0.0;
-  float block_sum = 0.0;  // added every kKeys keys: a long sum would round probabilities just below 1 up, all of them
+  float block_sum = 0.0;  // added every kKeys keys: a long sum would round each probability just below 1 up
   for (int key = 0; key < key_end; ++key) {
     const float probability = exp2(scores[score_index(r, uint(key))] - maximum);
     scores[score_index(r, uint(key))] = probability;
@@ -89,7 +89,7 @@ void normalize_row(uint r, int kv_length) {
   store_lse(tile.batch, packed_head(tile.kv_head, packed_row(r)), packed_query(packed_row(r)), maximum, sum);
 }
 
-// kDims dims of the output. Rows see keys up to their own end: what lies beyond is left out, not multiplied by 0.
+// Computes kDims dims of the output. Keys beyond a row's own end are skipped, not multiplied by 0.
 void weigh_values(uint first_dim, int kv_length) {
   vec4 sums[kRows * (kDims / 4)];
   int row_end[kRows];

@@ -1,17 +1,17 @@
-// Writes rows of keys or values into a cache, in any layout and storage, or rows of queries into another tensor; with
-// rotary embedding on the way. A last dispatch writes the new lengths.
+// Writes rows of keys or values into a cache of any layout and storage type, or rows of queries into another tensor. It can
+// rotate them on the way (rotary embedding). The last dispatch writes the new lengths.
 //
-//   a row, an invocation a unit:   | unit 0: 8 dims | unit 1: 8 dims | ...
-//   rotated halves:                | unit 0: 4 dims of the first half, their partners in the second | ... | 8 that pass
-//   a block format:                | unit 0: one block of 32 elements | unit 1: the next | ...
+//   a row, a unit for each invocation:   | unit 0: 8 dims | unit 1: 8 dims | ...
+//   half-split rotation:                 | unit 0: 4 dims of the first half, their 4 partners | ... | 8 unrotated dims | ...
+//   a block format:                      | unit 0: a block of 32 elements | unit 1: the next block | ...
 //
-// Budget: 16 registers of elements and their bits, and as many of angles (a block: 4 elements at a time, its words
-// leave at once); no shared memory; each element is read once, of a block format twice, first for the scale, as is its
-// partner where halves are rotated.
+// Budget: 16 registers of elements and their bits, and 16 of angles (block formats: 4 elements at a time, and each word is
+// stored as soon as it is full); no shared memory. Each element is read once; for a block format it is read twice, first for
+// the scale, and so is its partner in half-split rotation.
 //
-// The two dims of a rotated pair are in one unit, so that queries can be rotated in place; only blocks, which never
-// are, may read partners of other units. Nothing is shared between invocations but words that several of them write
-// parts of (store_part()).
+// Both dims of a rotated pair are in one unit, so that queries can be rotated in place. Only units of block formats read
+// partners of other units, and these are never rotated in place. Invocations share nothing but words of which several write
+// a part (store_part()).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -41,7 +41,7 @@ int first_position(uint batch) {
   return kHasPositions ? positions[params.positions_offset + batch] : params.position;
 }
 
-// The first of a batch entry's new rows among the packed ones, and how many there are.
+// A batch entry's first row among the packed new rows, and its number of rows.
 ivec2 packed_rows(uint batch) {
   const uint lengths = params.new_lengths_offset + batch;
   return packed_extent(new_lengths[lengths], new_lengths[lengths + 1u], params.total_new_length, params.new_length);
@@ -56,21 +56,21 @@ uint new_rows(uint batch) {
 void write_length(uint batch) {
   const int position = first_position(batch);
   const int rows = int(new_rows(batch));
-  // The sum of two numbers that are not negative fits 32 bits without a sign.
+  // Two numbers that are not negative have a sum that fits 32 bits without a sign.
   const uint end = position < 0 ? uint(max(position + rows, 0)) : uint(position) + uint(rows);
   target_words[params.target_offset + batch] = min(end, params.capacity);
 }
 
-// Which of a batch entry's rows a packed row is; false where it is none of them.
+// Finds the batch entry's row that is this packed row. Returns false if it is none of them.
 bool entry_has(uint batch, uint packed_row, out uint row) {
   const ivec2 rows = packed_rows(batch);
-  row = packed_row - uint(rows.x);  // above every length without its sign where it lies before the first
+  row = packed_row - uint(rows.x);  // wraps above every length if it lies before the first row
   return row < uint(rows.y);
 }
 
-// The batch entry that a packed row is of, and which of its rows; false where it is none's. Rows behind the last
-// cumulative length are left at once: a plan for many rows may run with few. Halving finds the others where lengths do
-// not fall; where it leads to no entry all are asked.
+// Finds the batch entry and the row of a packed row. Returns false if the row belongs to no entry. Rows behind the last
+// cumulative length return at once, as a plan for many rows may run with few. Halving finds the entry if lengths do not fall;
+// if it finds none, all entries are searched.
 bool find_entry(uint packed_row, out uint batch, out uint row) {
   const uint lengths = params.new_lengths_offset;
   if (int(packed_row) >= new_lengths[lengths + params.batch]) return false;
@@ -85,7 +85,7 @@ bool find_entry(uint packed_row, out uint batch, out uint row) {
     }
   }
   if (entry_has(batch, packed_row, row)) return true;
-  // All invocations go through all entries, which is one load for each that many share.
+  // All invocations visit all entries in the same order, so that they share each load.
   bool found = false;
   int first = new_lengths[lengths];
   for (uint entry = 0; entry < params.batch; ++entry) {
@@ -101,8 +101,8 @@ bool find_entry(uint packed_row, out uint batch, out uint row) {
   return found;
 }
 
-// Where a row goes that is `stored_row` in the source: false where that is nowhere. Positions below 0 are above every
-// capacity without their sign.
+// Finds the place of a row that is row `stored_row` of the source. Returns false if it is stored nowhere. Without their sign,
+// negative positions are above every capacity.
 bool find_row(uint batch, uint row, uint stored_row, uint position, out uint target_batch, out uint target_row) {
   target_batch = batch;
   target_row = stored_row;
@@ -111,7 +111,7 @@ bool find_row(uint batch, uint row, uint stored_row, uint position, out uint tar
   target_row = position;
   if (kMapping == VKATTN_APPEND_CONTIGUOUS) return true;
   target_row = position % kMappedRows;
-  // A later one of the new rows may take the same place of a ring.
+  // A later new row may take the same place of a ring; then this one is not stored.
   if (kMapping == VKATTN_APPEND_RING) return row + kMappedRows >= new_rows(batch);
   const uint entry = params.page_table_offset + batch * params.page_table_stride + position / kMappedRows;
   const int page = page_table[entry];
@@ -129,19 +129,19 @@ uvec4 encode4(vec4 elements, float inverse_scale) {
   return bits;
 }
 
-// Elements are stored as they were where they are not rotated and keep their type.
+// Elements keep their bits if they are not rotated and keep their type.
 uvec4 convert4(uvec4 bits, vec4 elements, bvec4 rotated, float inverse_scale) {
   const uvec4 encoded = encode4(elements, inverse_scale);
   return kSourceType == kTargetType ? mix(bits, encoded, rotated) : encoded;
 }
 
-// What the sine of interleaved pairs is multiplied with.
+// The numbers that are multiplied by the sines of interleaved pairs.
 vec4 interleaved_partners(vec4 x) { return vec4(-x.y, x.x, -x.w, x.z); }
 
-// Units of a row that have pairs of halves: four dims each of the first half and of the second.
+// The number of a row's units with half-split pairs: each has four dims of the first half and four of the second.
 uint pair_units() { return kRotaryStyle == VKATTN_ROTARY_HALF_SPLIT ? (rotary_pairs() + 3u) / 4u : 0u; }
 
-// Eight dims of a row: four pairs, or dims that are not rotated.
+// Converts eight dims of a row: four pairs, or dims that are not rotated.
 void convert_dims(uint source, uint target, uint unit, uint head, int position) {
   const bool halves = unit < pair_units();
   const uint passed = kRotaryStyle == VKATTN_ROTARY_HALF_SPLIT ? kRotaryDims : 0u;
@@ -176,7 +176,7 @@ void convert_dims(uint source, uint target, uint unit, uint head, int position) 
   store_bits4(target, second, second_end, convert4(second_bits, y, y_rotated, inverse_scale));
 }
 
-// Four dims of a row of a block format, rotated. Halves of pairs begin at multiples of four dims there.
+// Four rotated dims of a row, for block formats, where each half of pairs begins at a multiple of four dims.
 vec4 rotated4(uint source, uint dim, int position) {
   const vec4 x = decode4(source_bits4(source, dim, kDims));
   if (kRotaryStyle == VKATTN_ROTARY_NONE || dim >= kRotaryDims) return x;
@@ -195,8 +195,8 @@ vec4 rotated4(uint source, uint dim, int position) {
 
 #if VKATTN_QUANTISED
 
-// One block. Its elements are made twice, for the scale and for the codes, rather than kept. Its words begin at an even
-// or an odd half of the buffer: the half that is left over is the first one or the last.
+// Quantises one block. It computes the elements twice, for the scale and for the codes, rather than keep them. The block
+// begins at an even or an odd half of the buffer, so that a half is left over: the first one or the last.
 void quantise_block(uint source, uint target, uint first_dim, int position) {
   const bool is_q4 = kTargetType == VKATTN_TYPE_Q4_0;
   const bool odd = (target & 1u) != 0u;

@@ -1,4 +1,4 @@
-// The push constants of cache_append.comp, and what else it shares with the host.
+// The push constants and constants of cache_append.comp.
 #ifndef VKATTN_CACHE_PARAMS
 #define VKATTN_CACHE_PARAMS
 

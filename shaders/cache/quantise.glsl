@@ -1,11 +1,11 @@
-// Rounding to the storage types below 16 bits, the same bits on every device.
+// Rounding to storage types below 16 bits, with equal bits on every device.
 #ifndef VKATTN_CACHE_QUANTISE
 #define VKATTN_CACHE_QUANTISE
 
 #include "lib/forms.glsl"
 #include "lib/types.glsl"
 
-// a / b of positive normal numbers whose quotient is one, rounded to nearest. A device's own division may be off by 2.5
+// a / b, rounded to nearest, of positive normal numbers with a normal quotient. A device's own division may be off by 2.5
 // units in the last place, which would show in the scale and in elements near a half.
 float divide(float a, float b) {
   uint a_significand = (floatBitsToUint(a) & 0x7fffffu) | 0x800000u;
@@ -15,7 +15,7 @@ float divide(float a, float b) {
     a_significand <<= 1;
     --exponent;
   }
-  // In units of 2^-23, off by 4 at the most; then the remainder, of which 32 bits are enough, says by how many.
+  // In units of 2^-23 the quotient is off by 4 at most. The remainder, for which 32 bits are enough, corrects it.
   uint quotient = uint(float(a_significand) / float(b_significand) * 8388608.0);
   int remainder = int((a_significand << 23) - quotient * b_significand);
   [[unroll]] for (uint i = 0; i < 4; ++i) {
@@ -31,7 +31,7 @@ float divide(float a, float b) {
   return uintBitsToFloat((exponent << 23) + (quotient - 0x800000u));
 }
 
-// 1 / x, rounded to nearest where x and it are normal.
+// 1 / x, rounded to nearest if x and the result are normal.
 float reciprocal(float x) {
   const uint magnitude = floatBitsToUint(x) & 0x7fffffffu;
   if (magnitude < 0x00800000u || magnitude >= 0x7e800000u) return 1.0 / x;
@@ -39,7 +39,7 @@ float reciprocal(float x) {
   return x < 0.0 ? -result : result;
 }
 
-// To float8 e4m3, to nearest even; beyond 448, that.
+// Rounds to float8 e4m3, to nearest even. Numbers beyond 448 become 448.
 uint encode_e4m3(float value) {
   const uint bits = floatBitsToUint(value);
   const uint sign = (bits >> 24) & 0x80u;
@@ -52,14 +52,14 @@ uint encode_e4m3(float value) {
   return sign | round_to_units(magnitude, 141u);
 }
 
-// What the 32 elements of a block share.
+// The common scale of the 32 elements of a block.
 struct BlockScale {
-  uint bits;      // of the float16 that is stored
-  float inverse;  // elements are multiplied by it; 0 where they are all to be 0
+  uint bits;      // of the stored float16
+  float inverse;  // the factor of elements; 0 if all of them become 0
 };
 
-// Of the element with the largest magnitude, the first of them: its float32 bits. llama.cpp's q8_0 gives that magnitude
-// the code 127; its q4_0 gives that element the code -8.
+// The scale of a block. `largest` has the float32 bits of the first element with the largest magnitude. As in llama.cpp,
+// q8_0 gives that magnitude the code 127, and q4_0 gives that element the code -8.
 BlockScale block_scale(uint largest, uint type) {
   const uint magnitude = largest & 0x7fffffffu;
   const uint opposite = ~largest & 0x80000000u;

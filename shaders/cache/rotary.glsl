@@ -1,8 +1,8 @@
 // Rotary position embedding: cosines and sines of position times frequency.
 //
-// An angle of many turns in float32 has few bits left behind the point, and Vulkan promises sin and cos to 2^-11 only,
-// within one turn. So frequencies are 64-bit fractions of a turn per position: their integer products with positions
-// drop whole turns by overflow, and a polynomial does the rest on an eighth of a turn.
+// A large angle in float32 has few bits left behind the point, and Vulkan promises sin and cos to 2^-11 only, within one
+// turn. So frequencies are 64-bit fractions of a turn per position. Their integer products with positions drop whole turns
+// by overflow, and a polynomial serves the rest, an eighth of a turn.
 #ifndef VKATTN_CACHE_ROTARY
 #define VKATTN_CACHE_ROTARY
 
@@ -36,7 +36,7 @@ layout(set = 0, binding = VKATTN_APPEND_BINDING_FREQUENCIES, std430) readonly bu
 
 uint rotary_pairs() { return kRotaryDims / 2u; }
 
-// A fraction is 2^-32 times x plus 2^-64 times y. The product of two of them, within 2^-62.
+// The product of two fractions, within 2^-62. A fraction is 2^-32 times x plus 2^-64 times y.
 uvec2 multiply(uvec2 a, uvec2 b) {
   uint high, low, cross, dropped, carry;
   umulExtended(a.x, b.x, high, low);
@@ -49,7 +49,7 @@ uvec2 multiply(uvec2 a, uvec2 b) {
   return uvec2(high, low);
 }
 
-// Frequencies fall by one ratio from each pair to the next: its powers of 2^k are constants.
+// Frequencies fall by one ratio from each pair to the next. The ratio's powers of 2^k are constants.
 uvec2 standard_frequency(uint pair) {
   const uvec2 ratios[VKATTN_ROTARY_RATIOS] =
       uvec2[](uvec2(kRatioHigh0, kRatioLow0), uvec2(kRatioHigh1, kRatioLow1), uvec2(kRatioHigh2, kRatioLow2),
@@ -64,7 +64,7 @@ uvec2 standard_frequency(uint pair) {
   return frequency;
 }
 
-// A frequency of the table as a fraction of a turn: its significand times 1 / (2 pi) to 96 bits, shifted.
+// Converts a frequency of the table to a fraction of a turn: its significand times 1 / (2 pi) to 96 bits, shifted.
 uvec2 turns_of_radians(uint bits) {
   const uint significand = (bits & 0x7fffffu) | 0x800000u;
   uint whole, high, low, next, dropped, carry, carry_out;
@@ -76,7 +76,7 @@ uvec2 turns_of_radians(uint bits) {
   low = uaddCarry(low, next, carry);
   high = uaddCarry(high, carry, carry_out);
   whole += carry_out;
-  // The significand counts units of 2^(exponent - 150). What is no number wraps to a shift beyond all.
+  // The significand counts units of 2^(exponent - 150). For infinities and NaN the shift wraps and is too large.
   uint right = 150u - ((bits >> 23) & 0xffu);
   [[unroll]] for (uint i = 0; i < 2; ++i) {
     if (right >= 32u) {
@@ -91,7 +91,7 @@ uvec2 turns_of_radians(uint bits) {
   return uvec2(whole << (32u - right) | high >> right, high << (32u - right) | low >> right);
 }
 
-// The frequencies of four neighbouring pairs: their high words, low words, and which are negative.
+// The frequencies of four neighbouring pairs: high words, low words, and signs.
 void frequencies_of(uint first_pair, out uvec4 high, out uvec4 low, out bvec4 negative) {
   negative = bvec4(false);
   if (!kHasFrequencies) {
@@ -113,7 +113,7 @@ void frequencies_of(uint first_pair, out uvec4 high, out uvec4 low, out bvec4 ne
   }
 }
 
-// The cosines and sines of four neighbouring pairs at a position. Pairs beyond the last give numbers of no use.
+// The cosines and sines of four neighbouring pairs at a position. Pairs beyond the last give meaningless numbers.
 void rotary_cos_sin(uint first_pair, int position, out vec4 cosine, out vec4 sine) {
   uvec4 high, low, carry, dropped;
   bvec4 negative;
@@ -122,7 +122,7 @@ void rotary_cos_sin(uint first_pair, int position, out vec4 cosine, out vec4 sin
   umulExtended(low, uvec4(distance), carry, dropped);
   uvec4 turns = high * distance + carry;  // 2^-32 of a turn; whole turns are gone
   turns = mix(turns, 0u - turns, notEqual(negative, bvec4((position < 0) != kRotaryInverse)));
-  // The nearest quarter of a turn, and the angle from there: Taylor's series to the powers 8 and 9 are within 2^-25.
+  // The nearest quarter of a turn, and the angle from there. Taylor's series to the powers 8 and 9 are within 2^-25.
   const uvec4 quarter = (turns + 0x20000000u) >> 30;
   const vec4 angle = vec4(ivec4(turns - (quarter << 30))) * 1.4629180792671596e-9;  // 2 pi / 2^32
   const vec4 square = angle * angle;

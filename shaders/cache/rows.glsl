@@ -1,4 +1,4 @@
-// The two tensors of cache_append.comp: rows that are read and rows that are written, as stored bits.
+// The two tensors of cache_append.comp, as stored bits: rows that it reads, and rows that it writes.
 #ifndef VKATTN_CACHE_ROWS
 #define VKATTN_CACHE_ROWS
 
@@ -14,7 +14,7 @@ layout(constant_id = VKATTN_APPEND_SPEC_TARGET_DIM_STRIDE) const uint kTargetDim
 layout(constant_id = VKATTN_APPEND_SPEC_SOURCE_QUADS) const bool kSourceQuads = false;
 layout(constant_id = VKATTN_APPEND_SPEC_TARGET_QUADS) const bool kTargetQuads = false;
 
-// Neither is `restrict`: queries may be rotated in place.
+// None is `restrict`, as queries may be rotated in place.
 layout(set = 0, binding = VKATTN_APPEND_BINDING_SOURCE, std430) readonly buffer SourceWords { uint source_words[]; };
 layout(set = 0, binding = VKATTN_APPEND_BINDING_SOURCE, std430) readonly buffer SourcePairs { uvec2 source_pairs[]; };
 layout(set = 0, binding = VKATTN_APPEND_BINDING_SOURCE, std430) readonly buffer SourceQuads { uvec4 source_quads[]; };
@@ -22,8 +22,8 @@ layout(set = 0, binding = VKATTN_APPEND_BINDING_TARGET, std430) buffer TargetWor
 layout(set = 0, binding = VKATTN_APPEND_BINDING_TARGET, std430) buffer TargetPairs { uvec2 target_pairs[]; };
 layout(set = 0, binding = VKATTN_APPEND_BINDING_TARGET, std430) buffer TargetQuads { uvec4 target_quads[]; };
 
-// A part of a word whose other parts may be another invocation's. Each part has one writer, so the word ends up the
-// same in whatever order the atomics run.
+// Stores a part of a word; another invocation may store the other parts. Each part has one writer, so the atomics give the
+// same word in any order.
 void store_part(uint word, uint shift, uint mask, uint bits) {
   atomicAnd(target_words[word], ~(mask << shift));
   atomicOr(target_words[word], bits << shift);
@@ -56,7 +56,7 @@ void store_bits(uint index, uint bits) {
   }
 }
 
-// Dims dim .. dim + 3 of a row, as far as they lie before `end`; 0 beyond.
+// Dims dim .. dim + 3 of a row that lie before `end`; 0 for the others.
 uvec4 source_bits4(uint row_index, uint dim, uint end) {
   if (kSourceQuads && dim + 4u <= end) {
     const uint index = (row_index + dim) >> 2;

@@ -1,8 +1,7 @@
-// Attention of a few query rows over many keys (decode), which is bound by the memory that K and V come from: a
-// workgroup computes all rows of one KV head from one part of the keys, and reads K and V once, straight into
-// registers.
+// Attention of a few query rows over many keys (decode). The memory of K and V bounds its speed: a workgroup computes all
+// rows of one KV head over one part of the keys, and reads K and V once, straight into registers.
 //
-//   kThreads threads are kKeyGroups x kRowSets groups of kColumns. Of a step of kKeyGroups * kKeys keys
+//   kThreads threads are kKeyGroups x kRowSets groups of kColumns threads. In a step of kKeyGroups * kKeys keys:
 //
 //                         column 0           column 1
 //   keys 0, row set 0   | 16 bytes of K, V | the next 16 bytes | ... |  kKeys keys (0, kKeyGroups, ...) x kRows rows;
@@ -16,12 +15,12 @@
 //   shared memory  16 * max(VKATTN_DECODE_QUERY_STAGE4, VKATTN_DECODE_MERGE_STAGE4) + 8 * VKATTN_DECODE_GROUP_STAGE
 //                  bytes = 16 * max(4 * 2 * 16, 2 * 2 * 128) + 8 * 4 * 8 = 8,448, with kMergeRows = 2
 //   memory         each multiply-add reads e / kTileRows bytes of K and V = 1/2
-//   stages         nothing in the loop; queries that are not in registers: 4 / kKeys bytes for a multiply-add of Q K^T
+//   stages         the loop reads none, except queries that are not in registers: 4 / kKeys bytes for each multiply-add
+//                  of Q K^T
 //
-// Each of a group's threads reads 16 bytes of the key's row, and of its value's (more for wide heads). Every thread has
-// kKeys keys and as many values in flight. More rows than a thread's registers hold go to kRowSets neighbouring groups,
-// which read the same keys at the same time. A group has a softmax of its own, so that groups need not wait for each
-// other while they read.
+// Each thread of a group reads 16 bytes of a key's row and of its value's row (more for wide heads), and has kKeys keys
+// and as many values in flight. Rows that do not fit a thread's registers go to kRowSets neighbouring groups, which read
+// the same keys at the same time. Each group has a softmax of its own, so that no group waits for others while it reads.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -51,8 +50,8 @@ const uint kTileRows = kRows * kRowSets;
 const uint kKeyGroups = kThreads / kColumns / kRowSets;  // groups with different keys
 const uint kStepKeys = kKeyGroups * kKeys;
 
-// A vector is 16 bytes of a row: one or two parts of 4 elements. A thread has every kColumns-th vector of a row.
-// Quantised elements are decoded as they are loaded.
+// A vector is 16 bytes of a row: one or two parts of 4 elements. A thread has every kColumns-th vector of a row. Loads
+// decode quantised elements.
 const bool kKeysAsFloats = kKeyType == VKATTN_TYPE_FLOAT32 || kKeyType >= VKATTN_TYPE_Q8_0;
 const bool kValuesAsFloats = kValueType == VKATTN_TYPE_FLOAT32 || kValueType >= VKATTN_TYPE_Q8_0;
 const uint kKeyParts = kKeysAsFloats ? 1 : 2;
@@ -64,27 +63,27 @@ const uint kValueVectors = (kValueDim + kValueWidth - 1) / kValueWidth;
 const bool kKeysFill = kHeadDim % kKeyWidth == 0;  // no thread's vector lies beyond the row
 const bool kValuesFill = kValueDim % kValueWidth == 0;
 
-// Queries, in the order in which a group's threads read them; after the last key, rows that are merged.
-const uint kQueryParts = kRows * kKeyVectors * kKeyParts;  // of a thread
-const uint kRowSums = kValueVectors * kValueParts;         // of a thread and row
+// Queries, in the order in which a group's threads read them. After the last key: rows to be merged.
+const uint kQueryParts = kRows * kKeyVectors * kKeyParts;  // each thread's
+const uint kRowSums = kValueVectors * kValueParts;         // each thread's for a row
 const uint kQueryStage4 = VKATTN_DECODE_QUERY_STAGE4(kRows, kKeyVectors * kKeyParts, kRowSets, kColumns);
 const uint kMergeStage4 = VKATTN_DECODE_MERGE_STAGE4(kMergeRows, kRowSums, kThreads);
 shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
 shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 
-// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
+// A thread's arrays are globals, as GLSL passes arrays by copying them.
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
 uvec4 keys[kKeys * kKeyVectors];  // as they are stored
 uvec4 values[kKeys * kValueVectors];
-vec4 row_sums[kRows * kRowSums];  // of probabilities times values
-// Of the rows that this thread has scores of.
+vec4 row_sums[kRows * kRowSums];  // sums of probabilities times values
+// Numbers of the rows whose scores this thread owns (decode/own_scores.glsl).
 ScoreRow score_rows[kOwnRows];
 float row_maximum[kOwnRows];
-float row_weight[kOwnRows];  // sum of its own probabilities, in the steps that are its turn
+float row_weight[kOwnRows];  // sum of the thread's own probabilities, in the steps that are its turn
 
-// The first of this thread's rows in the tile, and its group among those with different keys. Functions would be computed
-// again in each loop, as of what own_scores.glsl has.
+// The thread's first row in the tile, and its group among those with different keys. As functions, compilers would
+// compute them again in each loop; own_scores.glsl has variables for this reason too.
 uint first_row = thread_index() / kColumns % kRowSets * kRows;
 uint key_group = thread_index() / (kColumns * kRowSets);
 
@@ -101,8 +100,8 @@ uvec4 full_value_vector(uint row_index, uint dim) {
   return value_full_bits8(row_index, dim);
 }
 
-// Zeros beyond the row. A thread without a vector reads the row's first, as a branch around the load would make
-// each load wait for the last one.
+// A key's vector, with zeros beyond the row. A thread without a vector reads the row's first one: with a branch around it,
+// each load would wait for the one before.
 uvec4 key_vector(uint row_index, uint dim) {
   if (kKeysFill) return full_key_vector(row_index, dim);
   if (kHeadDim % (kKeyParts * 4) == 0) {
@@ -112,7 +111,7 @@ uvec4 key_vector(uint row_index, uint dim) {
   return kKeysAsFloats ? floatBitsToUint(key_at4(row_index, dim)) : key_bits8(row_index, dim);
 }
 
-// The same, but what is beyond the row is any number: nothing is stored of it.
+// A value's vector. Its elements beyond the row are any numbers, as nothing of them is stored.
 uvec4 value_vector(uint row_index, uint dim) {
   if (kValuesFill) return full_value_vector(row_index, dim);
   if (kValueDim % (kValueParts * 4) == 0) return full_value_vector(row_index, dim < kValueDim ? dim : 0u);
@@ -120,19 +119,19 @@ uvec4 value_vector(uint row_index, uint dim) {
                                            : value_bits8(row_index, dim);
 }
 
-// Four elements of a vector.
+// Part `part` of a vector: four elements.
 vec4 decode_part(uvec4 bits, uint part, uint type) {
   if (type == VKATTN_TYPE_FLOAT32 || type >= VKATTN_TYPE_Q8_0) return uintBitsToFloat(bits);
   const uvec2 pair = part == 0 ? bits.xy : bits.zw;
   return vec4(decode_pair(pair.x, type), decode_pair(pair.y, type));
 }
 
-// The part of the queries that meets part `part` of a thread's key vector n.
+// The part of the queries that is multiplied by part `part` of a thread's key vector n.
 uint query_part(uint row, uint n, uint part) { return (row * kKeyVectors + n) * kKeyParts + part; }
 
 uint query_stage(uint part) { return (first_row * (kKeyVectors * kKeyParts) + part) * kColumns + column; }
 
-// Scaled queries, 0 beyond the head dimension. Rows beyond the last repeat it; they are not stored.
+// Stages scaled queries, with zeros beyond the head dimension. The last row stands for rows beyond it; they are not stored.
 void load_queries(TilePosition tile) {
   for (uint i = thread_index(); i < kQueryStage4; i += kThreads) {
     const uint part = i / kColumns;
@@ -150,8 +149,8 @@ void load_queries(TilePosition tile) {
 // The group's key u of a step. Neighbouring groups have neighbouring keys, or the same.
 int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group); }
 
-// Reads keys and values of a step, all before any is waited for. Keys from key_end on are never read: the last one
-// stands for them, and masked steps leave it out.
+// Starts all reads of a step's keys and values before it waits for any. It never reads keys from key_end on: the last key
+// stands for them, and masked steps leave them out.
 void load_step(TilePosition tile, int first_key, int key_end, bool masked) {
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
     const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
@@ -202,7 +201,7 @@ void compute_scores(int first_key, int key_end, bool masked) {
   }
 }
 
-// That a row which sees keys row_begin .. row_end - 1 may see the key of own score i of a masked step.
+// True if a row that sees keys row_begin .. row_end - 1 may see the key of own score i of a masked step.
 bool is_visible(uint i, int first_key, int row_begin, int row_end) {
   const int key = step_key(first_key, own_key(i % kOwnKeys));
   return key < row_end && (!kHasKeyBegin || key >= row_begin) && (!kScoresHide || scores[i] != kHiddenScore);
@@ -212,14 +211,14 @@ void scale_row(uint r, float factor) {
   [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= factor;
 }
 
-// Scales the rows by what their owners have. Where all rows are own, that was done at once.
+// Scales all rows by their owners' factors. If a thread owns all of its rows, it has scaled them before.
 void scale_told_rows(float factors[kOwnRows]) {
   if (kRowOwners == 1) return;
   [[unroll]] for (uint r = 0; r < kRows; ++r) scale_row(r, told_of_row(factors, r));
 }
 
-// Turns own scores into probabilities, tells them to the whole group and rescales what was accumulated. Threads with the
-// same ones take turns to add them up: in one long sum of nearly equal terms the roundings would add up too.
+// Turns own scores into probabilities, tells them to the whole group and rescales its sums. Threads with the same
+// probabilities take turns to add them up: one long sum of nearly equal terms would add up its roundings too.
 void update_softmax(uint turn, int first_key, int kv_length, int key_end, bool masked) {
   float rescale[kOwnRows];
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
@@ -232,7 +231,7 @@ void update_softmax(uint turn, int first_key, int kv_length, int key_end, bool m
       if (!masked || is_visible(i, first_key, row_begin, row_end)) maximum = max(maximum, scores[i]);
     }
     maximum = maximum_of_keys(maximum);
-    // Exactly 1 where the maximum stays: exp2(0) may be off, and there may be as many steps as keys.
+    // Exactly 1 if the maximum stays: exp2(0) may be inexact, and there may be as many steps as keys.
     rescale[r] = maximum == row_maximum[r] ? 1.0 : rescale_factor(row_maximum[r], maximum);
     row_maximum[r] = maximum;
     if (kRowOwners == 1) scale_row(r, rescale[r]);
@@ -253,7 +252,7 @@ void update_softmax(uint turn, int first_key, int kv_length, int key_end, bool m
   scale_told_rows(rescale);
 }
 
-// row_sums += p v. Masked steps leave hidden values out: 0 times NaN would be NaN.
+// row_sums += p v. Masked steps skip hidden values: 0 times NaN would be NaN.
 void accumulate_values(bool masked) {
   [[unroll]] for (uint n = 0; n < kValueVectors; ++n) {
     [[unroll]] for (uint part = 0; part < kValueParts; ++part) {
@@ -269,7 +268,7 @@ void accumulate_values(bool masked) {
   }
 }
 
-// `turn`: which of the threads with the same scores adds up the step's probabilities.
+// `turn`: the thread, among those with the same scores, that adds up the step's probabilities.
 void process_step(TilePosition tile, inout uint turn, int first_key, int kv_length, int key_end, bool masked) {
   load_step(tile, first_key, key_end, masked);
   compute_scores(first_key, key_end, masked);
@@ -278,8 +277,8 @@ void process_step(TilePosition tile, inout uint turn, int first_key, int kv_leng
   turn = (turn + 1) % (kColumns / kOwners);
 }
 
-// The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end, see
-// lib/key_walk.glsl.
+// Processes the steps that some row of the tile sees; steps that all rows see whole need no test. Loops are tested at
+// their end, see lib/key_walk.glsl.
 void process_steps(TilePosition tile, KeyWalk walk, int kv_length) {
   uint turn = 0;
   const int end = walk.keys.end;
@@ -314,7 +313,7 @@ float merged_maximum(uint row) {
   return maximum;
 }
 
-// Brings the softmax of every group to the maximum of all.
+// Rescales the softmax of every group to the largest maximum.
 void level_groups() {
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
     if (speaks_for_rows()) maximum_stage[(first_row + own_row(r)) * kKeyGroups + key_group] = row_maximum[r];
@@ -333,7 +332,7 @@ void level_groups() {
   }
 }
 
-// Stores 4 dims of row r of a set, which lies in the stage as row `merge_row`.
+// Stores 4 dims of row r of a set; the stage holds it as row `merge_row`.
 void store_dims(TilePosition tile, uint set, uint r, uint merge_row, uint dim) {
   const uint row = set * kRows + r;
   const uint packed = tile.first_row + row;
@@ -354,7 +353,7 @@ void store_dims(TilePosition tile, uint set, uint r, uint merge_row, uint dim) {
   if (dim == 0) store_result_lse(target, tile.batch, head, query, merged_maximum(row), weight);
 }
 
-// The n-th kMergeRows rows of the sets.
+// Merges the n-th kMergeRows rows of each set.
 void merge_rows(TilePosition tile, uint n) {
   const uint row_dims4 = (kValueDim + 3) / 4;
   const uint first = n * kMergeRows;
@@ -382,7 +381,7 @@ void main() {
     const uint packed = packed_row(tile, first_row + own_row(r));
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, packed_query(packed));
-    // All owners of a row know its maximum; their weights are added up.
+    // Each owner of a row knows its maximum; the owners' weights are added up.
     row_maximum[r] = key_group == 0u ? start_score(head, tile.split) : kHiddenScore;
     row_weight[r] = key_group == 0u && speaks_for_rows() ? start_weight(head, tile.split) : 0.0;
   }

@@ -1,17 +1,17 @@
-// Runs of kColumns neighbouring threads share keys and have kScores scores, of kRows rows by kKeys keys, each thread with a
-// part of every sum. Where kDealsScores, the sums are dealt out, so that each is one thread's own, or that of as few as there
-// are threads for a score; what follows from them is done once and then told to all. Else all of them are every thread's
-// own. By subgroup shuffles, which need no barrier: a subgroup holds whole runs.
-//   uint thread_index()          of the workgroup; runs of kColumns of them lie in one subgroup
-//   uint column                  of this thread in its run
-//   void sum_to_own()            adds `scores` over the run: the first kOwnScores are the thread's own then
-//   uint own_row(), own_key()    of own score i * kOwnKeys + k
-//   bool speaks_for_rows()       of one of the threads that share rows
-//   float maximum_of_keys()      of a row's keys, from that of the thread's own
-//   void sum_of_rows()           adds what threads have of their own rows, each of which counts once
-//   float told_of_row()          what the row's owners have, in all threads of the run
-//   void tell_scores()           all `scores`, from the own ones of all threads of the run
-// For all threads of the workgroup together. In a fixed order, so that two runs give the same bits.
+// A run is kColumns neighbouring threads of one subgroup that share keys. It has kScores scores, of kRows rows by kKeys
+// keys, and each thread has a part of every sum. With kDealsScores the sums are dealt out: each becomes the own score of
+// one thread, or of as few threads as the numbers allow; they compute what follows from it once and tell all threads.
+// Otherwise every thread owns all sums. Threads exchange by subgroup shuffles, which need no barrier.
+//   uint thread_index()          the thread's number in the workgroup
+//   uint column                  the thread's number in its run
+//   void sum_to_own()            adds `scores` over the run; afterwards the first kOwnScores are the thread's own
+//   uint own_row(), own_key()    row and key of own score i * kOwnKeys + k
+//   bool speaks_for_rows()       true in one of the threads that share rows
+//   float maximum_of_keys()      the maximum over a row's keys, from the maximum over the thread's own keys
+//   void sum_of_rows()           adds the threads' numbers of their own rows, each number once
+//   float told_of_row()          the number that the row's owners have, in all threads of the run
+//   void tell_scores()           all `scores`, from the own scores of all threads of the run
+// All threads of the workgroup call these together. The order of sums is fixed, so that two runs give the same bits.
 #ifndef VKATTN_DECODE_OWN_SCORES
 #define VKATTN_DECODE_OWN_SCORES
 
@@ -29,31 +29,31 @@ layout(constant_id = VKATTN_SPEC_DECODE_SUBGROUP_SIZE) const uint kSubgroupSize 
 layout(constant_id = VKATTN_SPEC_DECODE_DEALS_SCORES) const bool kDealsScores = false;
 
 const uint kScores = kRows * kKeys;
-const uint kScoresPower = kDealsScores ? kScores & (~kScores + 1u) : 1;  // a power of two that divides them
-// Threads with scores of their own; the others of the run repeat them. Score r * kKeys + u is that of thread
-// (r * kKeys + u) % kOwners.
+const uint kScoresPower = kDealsScores ? kScores & (~kScores + 1u) : 1;  // a power of two that divides kScores
+// Threads with scores of their own; the other threads of the run repeat them. Thread (r * kKeys + u) % kOwners owns score
+// r * kKeys + u.
 const uint kOwners = kScoresPower < kColumns ? kScoresPower : kColumns;
-const uint kKeyOwners = kKeys < kOwners ? kKeys : kOwners;  // of one row
+const uint kKeyOwners = kKeys < kOwners ? kKeys : kOwners;  // owners of one row's keys
 const uint kRowOwners = kOwners / kKeyOwners;
 const uint kOwnKeys = kKeys / kKeyOwners;
 const uint kOwnRows = kRows / kRowOwners;
 const uint kOwnScores = kOwnRows * kOwnKeys;
 
-float scores[kScores];  // not passed: GLSL hands arrays on by copying them
+float scores[kScores];  // a global, as GLSL passes arrays by copying them
 
 uint thread_index() { return gl_SubgroupID * kSubgroupSize + gl_SubgroupInvocationID; }
 
-// Of this thread in its run; the subgroup's invocation with the run's first one.
+// The thread's number in its run, and the run's first invocation in the subgroup.
 uint column = gl_SubgroupInvocationID % kColumns;
 uint run_first = gl_SubgroupInvocationID - column;
 
 uint own_row(uint i) { return i * kRowOwners + column % kOwners / kKeyOwners; }
 uint own_key(uint k) { return k * kKeyOwners + column % kKeyOwners; }
 
-// That of the threads which own scores of its rows it is this one that writes what they know.
+// Several threads own scores of the same rows. One of them writes the rows' numbers: is it this thread?
 bool speaks_for_rows() { return column < kOwners && column % kKeyOwners == 0u; }
 
-// Of each two neighbouring scores a thread keeps one and gives the other to the thread that keeps it.
+// Of each two neighbouring scores a thread keeps one and gives the other to the thread that keeps that one.
 void exchange_halves(uint lanes) {
   if (lanes >= kOwners) return;
   const bool keeps_odd = (column & lanes) != 0u;
@@ -84,7 +84,7 @@ float maximum_of_keys(float maximum) {
 }
 
 void sum_of_pairs(inout float sums[kOwnRows], uint lanes) {
-  if (lanes >= kKeyOwners && lanes < kOwners) return;  // other rows
+  if (lanes >= kKeyOwners && lanes < kOwners) return;  // these threads have other rows
   [[unroll]] for (uint r = 0; r < kOwnRows; ++r) sums[r] += subgroupShuffleXor(sums[r], lanes);
 }
 

@@ -1,28 +1,29 @@
 // Attention without barriers, shared memory or subgroup operations: an invocation computes kRows neighbouring rows of
-// the output from all keys that they see.
+// the output, from all keys that these rows see.
 //
 //                         kKeys keys of a step
 //                       +----------------------+
 //   invocation 0        | kRows x kKeys scores |  x V =  kRows x kValueDim sums in memory, 4 dims of them at a time
 //   invocation 1        | kRows x kKeys scores |
-//   ...                 | ...                  |  K and V are read at addresses that are the same for all invocations
+//   ...                 | ...                  |  all invocations read the same addresses of K and V
 //                       +----------------------+
 //
 // Budget. Example: 8 invocations of 4 rows x 32 keys, d dims of e = 4 bytes in Q, K and V.
-//   registers      kRows * kKeys scores + 4 * (kRows + 1) of Q and K, or of sums and V = 128 + 20; a CPU has most in
-//                  its cache
+//   registers      kRows * kKeys scores + 4 * (kRows + 1) of Q and K, or of sums and V = 128 + 20; a CPU keeps most of
+//                  them in its cache
 //   shared memory  none
 //   memory         each multiply-add reads e / (kRows * kWorkgroupSize) bytes of K and V + e / (2 * kKeys) of Q + 2 /
 //                  kKeys of sums = 1/8 + 1/16 + 1/16, and writes 2 / kKeys of sums
 //
-// Made for CPU implementations, where a load at one address is one scalar load and a broadcast, and the last resort
-// elsewhere.
+// Made for CPU implementations: there a load at one address is a scalar load and a broadcast. Elsewhere it is the last
+// resort.
 //
-// Notes for lavapipe (Mesa 26.1), measured: the head dimension stays a loop, since unrolling it costs seconds of
-// compile time; what lives across a loop costs a masked store per pass, which 4 dims x kKeys x kRows multiply-adds
-// share (keep kKeys * kRows at 128 or less); a private array with a variable index costs more than a buffer, so float32
-// outputs hold their own running sums, and those of 16-bit outputs are float32 in the workspace (in a private array
-// where the caller asked for no workspace).
+// Measured on lavapipe (Mesa 26.1):
+// - Unrolling the head dimension costs seconds of compile time, so it stays a loop.
+// - A variable that lives across a loop costs a masked store in each pass. 4 dims x kKeys x kRows multiply-adds share
+//   that cost (keep kKeys * kRows at 128 or less).
+// - A private array with a variable index costs more than a buffer. So float32 outputs hold their own running sums; the
+//   sums of 16-bit outputs are float32 in the workspace, or in a private array if the caller asked for no workspace.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -41,23 +42,23 @@ layout(constant_id = VKATTN_SPEC_LANE_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_LANE_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
 
-// Where the running sums of a row are kept: with its partial results, in the workspace, in the output that they become,
-// or in private memory.
+// A row's running sums lie with its partial results, in the workspace, in the output that they become, or in private
+// memory.
 const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
-// What an invocation has in arrays is not passed: GLSL hands arrays on by copying them.
+// An invocation's arrays are globals, as GLSL passes arrays by copying them.
 uint query_index[kRows], result_index[kRows], sum_index[kRows];  // of the rows' first elements
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
-float probability[kKeys * kRows];              // scores, then probabilities, by key; kHiddenProbability: hidden
-uint kept_keys[kHasDropout ? (kKeys + 31) / 32 * kRows : 1];  // by key: which the rows keep, a bit for each
+float probability[kKeys * kRows];              // by key: scores, then probabilities; kHiddenProbability of hidden keys
+uint kept_keys[kHasDropout ? (kKeys + 31) / 32 * kRows : 1];  // a bit for each key: dropout keeps it
 float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
-// Rows of the step's keys where they are looked up: once a step, not once for each 4 dims.
+// Rows of the step's keys in K and V. Where they need a look-up, it is done once a step, not once for each 4 dims.
 uint key_index[kLooksUpKeys ? kKeys : 1], value_index[kLooksUpKeys ? kKeys : 1];
 
-// Quads of dims of quantised K or V that are visited at once, as their block's scale serves them all. Few rows need many
-// for their arithmetic to outweigh the decoding; many rows would spill, and have enough with one.
+// Quads of dims of quantised K or V for each load of a block's scale. With few rows, many quads are needed so that the
+// arithmetic outweighs the decoding; many rows have enough with one quad, and would spill with more.
 const uint kQuantisedQuads = kRows < 4 ? 4 / kRows : 1;
 const bool kQuantisedKeys =
     kKeyType >= VKATTN_TYPE_Q8_0 && kKeyDimStride == 1 && kHeadDim % (4 * kQuantisedQuads) == 0;
@@ -80,7 +81,7 @@ void store_sum(uint row, uint dim, float value) {
   }
 }
 
-// The row of K or V to read for the step's key: hidden keys beyond the end repeat the last one.
+// The row of K or V to read for the step's key. The last key stands for hidden keys beyond the end.
 uint source_key(int first_key, uint key, bool masked) {
   return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
 }
@@ -120,7 +121,7 @@ void add_scores(TilePosition tile, int first_key, uint keys, bool masked, uint d
   }
 }
 
-// The same over kQuantisedQuads x 4 dims of quantised keys: one scale for all of them.
+// Adds q . k over kQuantisedQuads x 4 dims of quantised keys, which share one scale.
 void add_quantised_scores(TilePosition tile, int first_key, uint keys, bool masked, uint dim) {
   vec4 query[kRows * kQuantisedQuads];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -143,7 +144,7 @@ void add_quantised_scores(TilePosition tile, int first_key, uint keys, bool mask
   }
 }
 
-// Adds p . v for 4 dims (the first `dims` of them) to the rows' sums. Hidden V rows are left out, not multiplied by 0.
+// Adds p . v for 4 dims (the first `dims` of them) to the rows' sums. Hidden V rows are skipped, not multiplied by 0.
 void add_values(TilePosition tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -165,7 +166,7 @@ void add_values(TilePosition tile, int first_key, uint keys, bool masked, uint d
   }
 }
 
-// The same for kQuantisedQuads x 4 dims of quantised values: one scale for all of them.
+// Adds p . v for kQuantisedQuads x 4 dims of quantised values, which share one scale.
 void add_quantised_values(TilePosition tile, int first_key, uint keys, bool masked, uint dim) {
   vec4 sum[kRows * kQuantisedQuads];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -195,7 +196,7 @@ void add_quantised_values(TilePosition tile, int first_key, uint keys, bool mask
   }
 }
 
-// Before there are scores: while they are alive, a loop takes a CPU's compiler very long.
+// Called before there are scores: a CPU's compiler takes very long over a loop that scores live across.
 void look_up_kept(int first_key, uint keys) {
   [[unroll]] for (uint k = 0; k < keys; k += 32) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -274,7 +275,7 @@ void attend(TilePosition tile, int first_key, uint keys, bool masked) {
 
 void begin_rows(TilePosition tile, uint first_row, int kv_length, int part_end) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    // Rows beyond the last repeat it within this invocation: all loads of a chunk come before its stores.
+    // The last row stands for rows beyond it. It is this invocation's own, and all loads of a chunk precede its stores.
     const uint row = min(first_row + r, packed_row_count() - 1u);
     const uint head = packed_head(tile.kv_head, row);
     const uint query = packed_query(row);
@@ -316,7 +317,7 @@ void main() {
   if (!tile.valid || first_row >= packed_row_count()) return;
   const int kv_length = visible_kv_length(tile.batch);
 
-  // The same for the whole workgroup.
+  // The walk is the same for the whole workgroup.
   const KeyWalk walk = walk_keys(tile, tile_rows, kv_length, int(kMaskedKeys), int(kKeys));
   begin_rows(tile, first_row, kv_length, walk.keys.part_end);
   int full = first_full(walk);

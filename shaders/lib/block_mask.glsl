@@ -1,5 +1,5 @@
-// The block mask: one word (VKATTN_BLOCK_*) for each block of rows and keys, which passes/attention_block_mask.comp finds
-// before the kernel. Rows are packed ones (lib/grid.glsl).
+// The block mask: one word (VKATTN_BLOCK_*) for each block of rows and keys. passes/attention_block_mask.comp writes it before
+// the kernel runs. Rows are packed rows (lib/grid.glsl).
 #ifndef VKATTN_LIB_BLOCK_MASK
 #define VKATTN_LIB_BLOCK_MASK
 

@@ -1,4 +1,4 @@
-// Dropout of probabilities by random words that follow from position and seed alone.
+// Dropout of probabilities by random words that depend on position and seed alone.
 #ifndef VKATTN_LIB_DROPOUT
 #define VKATTN_LIB_DROPOUT
 
@@ -8,7 +8,7 @@
 
 layout(constant_id = VKATTN_SPEC_HAS_DROPOUT) const bool kHasDropout = false;
 
-// One word of Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011) for each of 4 neighbouring keys.
+// Four random words of Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011), one for each of 4 neighbouring keys.
 uvec4 philox(uvec4 counter, uvec2 key) {
   for (uint round = 0; round < 10; ++round) {
     uint high0, low0, high1, low1;
@@ -20,24 +20,24 @@ uvec4 philox(uvec4 counter, uvec2 key) {
   return counter;
 }
 
-// Those of keys 4 * four to 4 * four + 3.
+// The words of keys 4 * four to 4 * four + 3.
 uvec4 drop_words(ScoreRow row, uint four) {
   const uint head = (features.first_batch + row.batch) * features.problem_heads + features.first_head + row.head;
   const uvec4 counter = uvec4(four, features.first_row + row.query, head, features.dropout_offset);
   return philox(counter, uvec2(features.dropout_seed_low, features.dropout_seed_high));
 }
 
-// A probability, or 0 where it is dropped. drop_scale() makes up for it.
+// The probability, or 0 if dropout drops it. drop_scale() makes up for dropped ones.
 float kept_probability(float probability, ScoreRow row, uint key) {
   if (!kHasDropout) return probability;
   return drop_words(row, key / 4u)[key & 3u] >= features.dropout_threshold ? probability : 0.0;
 }
 
-// Which of up to 32 neighbouring keys are kept, a bit for each: four share their words, and code that is unrolled over keys
-// has philox() once.
+// A bit for each of up to 32 neighbouring keys: dropout keeps it. Four keys share a call of philox(), and code that is
+// unrolled over keys contains philox() once.
 uint keys_that_are_kept(ScoreRow row, uint first_key, uint keys) {
   if (!kHasDropout) return 0xffffffffu;
-  const uint before = first_key & 3u;  // keys of the first four that come before
+  const uint before = first_key & 3u;  // keys of the first four that lie before first_key
   uint bits = 0, place = 0;
   [[dont_unroll]] do {
     const uvec4 kept = uvec4(greaterThanEqual(drop_words(row, (first_key + place) / 4u), uvec4(features.dropout_threshold)));

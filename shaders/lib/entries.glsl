@@ -1,6 +1,6 @@
 // Which rows and keys a batch entry has, and where they lie: lengths, packed tensors, rings and pages.
 //
-// For all invocations of a workgroup alike, begin_entry(batch, kv_head) sets what follows from a batch entry.
+// begin_entry(batch, kv_head) sets the globals below from a batch entry, the same for all invocations of a workgroup.
 #ifndef VKATTN_LIB_ENTRIES
 #define VKATTN_LIB_ENTRIES
 
@@ -16,7 +16,7 @@ layout(set = 0, binding = VKATTN_BINDING_PAGE_TABLE, std430) readonly buffer Pag
 layout(set = 0, binding = VKATTN_BINDING_KEY_SCALES, std430) readonly buffer KeyScales { float key_scales[]; };
 layout(set = 0, binding = VKATTN_BINDING_VALUE_SCALES, std430) readonly buffer ValueScales { float value_scales[]; };
 
-// Keys that are looked up rather than calculated.
+// True if a key's place must be looked up, not only calculated.
 const bool kLooksUpKeys = kKeyMapping == VKATTN_KEYS_PAGED || kKeyMapping == VKATTN_KEYS_RING;
 
 uint query_first_row = 0;  // of the batch entry, in packed tensors
@@ -24,7 +24,7 @@ uint key_first_row = 0;
 int entry_kv_length = 0;       // keys of the batch entry
 uint entry_query_length = 0;   // rows of the batch entry in this window
 int entry_position_shift = 0;  // what bottom-right alignment adds to offsets
-float key_scale = 1.0;         // of float8
+float key_scale = 1.0;         // scales of float8
 float value_scale = 1.0;
 
 void begin_entry(uint batch, uint kv_head) {
@@ -54,16 +54,15 @@ void begin_entry(uint batch, uint kv_head) {
   if (kValueType == VKATTN_TYPE_FLOAT8_E4M3) value_scale = value_scales[features.value_scales_offset + kv_head];
 }
 
-// Keys of the batch entry.
 int visible_kv_length(uint batch) { return entry_kv_length; }
 
-// A row among those that the workspace has room for.
+// The row's number among the rows that the workspace has room for.
 uint workspace_row(uint batch, uint head, uint query) {
   if (kPackedQueries) return head * features.total_query_length + query_first_row + query;
   return (batch * params.query_heads + head) * params.query_length + query;
 }
 
-int readable_kv_length() { return entry_kv_length; }  // keys before it have memory
+int readable_kv_length() { return entry_kv_length; }  // keys below it have memory
 uint visible_query_length() { return entry_query_length; }
 
 // The batch entry (or page) and the row of K and V that hold a key.

@@ -1,17 +1,17 @@
-// The parameters of features (masks, windows, caches, lengths and the like), and those of their constants that several
-// files use; others stand in the file of their subject. Shaders are built without
-// (VKATTN_FEATURES 0) and with them; a feature that a problem does not use is left out by its specialization constant.
+// The parameters of features (masks, windows, caches, lengths and the like), and those of their specialization constants
+// that several files use. Shaders are built without features (VKATTN_FEATURES 0) and with them; a constant switches off
+// each feature that a problem does not use.
 //
-// What a feature does is in the file of its subject, which has the form without features too: lib/entries.glsl,
-// lib/key_ranges.glsl, lib/mask.glsl, lib/scores.glsl, lib/softmax_start.glsl, lib/dropout.glsl, lib/block_mask.glsl and
-// lib/quantised.glsl.
+// The code and the other constants of a feature are in the file of its subject, with and without features:
+// lib/entries.glsl, lib/key_ranges.glsl, lib/mask.glsl, lib/scores.glsl, lib/softmax_start.glsl, lib/dropout.glsl,
+// lib/block_mask.glsl and lib/quantised.glsl.
 #ifndef VKATTN_LIB_FEATURES
 #define VKATTN_LIB_FEATURES
 
 #include "lib/specialization.glsl"
 
-// A score of -inf, which only infinities among Q and K make, hides its key from the kernels on single threads even where
-// its value is no number. All steps then look through their scores.
+// A score of -inf comes only from infinities in Q and K. With this constant it hides its key, even if the key's value is
+// NaN, in the kernels on single threads. Then all steps look for such scores.
 layout(constant_id = VKATTN_SPEC_STRICT_NONFINITE) const bool kStrictNonfinite = false;
 
 #if VKATTN_FEATURES

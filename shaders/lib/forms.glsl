@@ -1,26 +1,26 @@
-// The form of a shader: what each define says where shaders/binaries.cmake does not. They stand for what can be no
-// specialization constant. This file is included before all others, as it also asks for what all of them use.
+// The form of a shader: the default of each define that shaders/binaries.cmake does not set. A define stands for what no
+// specialization constant can say. This file comes before all other includes, as it also asks for extensions that all use.
 #ifndef VKATTN_LIB_FORMS
 #define VKATTN_LIB_FORMS
 
 #extension GL_EXT_control_flow_attributes : require
 
-// With the bindings of masks, caches, lengths and the like, and what goes with them.
+// The bindings and the code of masks, caches, lengths and other features.
 #ifndef VKATTN_FEATURES
 #define VKATTN_FEATURES 0
 #endif
 
-// Features with quantised keys and values; builds of the library may do without.
+// Quantised keys and values, among the features; a build of the library may leave them out.
 #ifndef VKATTN_QUANTISED
 #define VKATTN_QUANTISED 1
 #endif
 
-// 16-bit elements are read and written as such; else as halves of 32-bit words.
+// 1: 16-bit elements are read and written as such; 0: as halves of 32-bit words.
 #ifndef VKATTN_STORAGE_16BIT
 #define VKATTN_STORAGE_16BIT 0
 #endif
 
-// Loads of 8 and 16 bytes are 64-bit scalars, for CPU implementations.
+// 1: loads of 8 and 16 bytes are loads of 64-bit scalars, for CPU implementations.
 #ifndef VKATTN_WIDE_LOADS
 #define VKATTN_WIDE_LOADS 0
 #endif

@@ -1,7 +1,6 @@
-// Which rows a workgroup computes. The query heads that share a KV head are packed into one list of rows, query
-// position by query position, so that they share K and V: packed row = query * heads_per_kv + head of the group.
-// Tiles are runs of packed rows; where the keys are split, each tile comes once for every part of the keys. The grid
-// is a list of tiles, folded over x and y.
+// The rows that a workgroup computes. The query heads that share a KV head are packed into one list of rows, so that they
+// share K and V: packed row = query position * heads_per_kv + head of the group. Tiles are runs of packed rows. If the keys
+// are split, each tile occurs once for every part of the keys. The grid is a list of tiles, folded over x and y.
 #ifndef VKATTN_LIB_GRID
 #define VKATTN_LIB_GRID
 
@@ -16,7 +15,7 @@ struct TilePosition {
   uint split;      // part of the keys
 };
 
-// A row of the window, of passes that go by rows: query by query of a head.
+// A row of the window, for passes that go by rows: all queries of a head, then those of the next.
 struct WindowRow {
   uint batch;
   uint head;
@@ -29,7 +28,7 @@ WindowRow window_row(uint number) {
   return WindowRow(batch, head_index - batch * params.query_heads, number - head_index * params.query_length);
 }
 
-// Rows that the batch entry has, and that one of the longest has.
+// The number of rows of the batch entry, and of the longest possible one.
 uint packed_row_count() { return visible_query_length() * params.heads_per_kv; }
 uint most_packed_rows() { return params.query_length * params.heads_per_kv; }
 
@@ -39,8 +38,8 @@ uint packed_head(uint kv_head, uint packed_row) {
   return kv_head * params.heads_per_kv + packed_row % params.heads_per_kv;
 }
 
-// Tile `tile` of the window and part `split` of the keys. Tiles of one KV head are neighbours, so that they share K and
-// V in the caches; with a causal mask the heaviest (last) come first.
+// Tile `tile` of the window, for part `split` of the keys. Tiles of one KV head are neighbours, so that they share K and
+// V in the caches. With a causal mask the heaviest (last) tiles come first.
 TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   const uint kv_heads = params.query_heads / params.heads_per_kv;
   const uint tiles_per_head = (most_packed_rows() + rows_per_tile - 1u) / rows_per_tile;
@@ -53,7 +52,7 @@ TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   position.kv_head = head_index - position.batch * kv_heads;
   position.first_row =
       (kCausalMode == VKATTN_CAUSAL_NONE ? row_tile : tiles_per_head - 1u - row_tile) * rows_per_tile;
-  // A folded grid has workgroups beyond the last tile, whose batch entry has no lengths to read.
+  // A folded grid has workgroups beyond the last tile: their batch entry has no lengths to read.
   if (position.valid) {
     begin_entry(position.batch, position.kv_head);
     position.valid = position.first_row < packed_row_count();
@@ -61,7 +60,7 @@ TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   return position;
 }
 
-// That of this workgroup.
+// The tile of this workgroup.
 TilePosition tile_position(uint rows_per_tile) {
   const uint index = params.first_tile + workgroup_number();
   const uint parts = params.window_parts >> 16;

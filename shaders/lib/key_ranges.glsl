@@ -1,4 +1,4 @@
-// Which keys a row may see by position alone, and what a tile of rows sees of a part of the keys.
+// The keys that a row may see by position alone, and those that a tile of rows sees in a part of the keys.
 #ifndef VKATTN_LIB_KEY_RANGES
 #define VKATTN_LIB_KEY_RANGES
 
@@ -9,12 +9,12 @@
 
 layout(constant_id = VKATTN_SPEC_HAS_LEFT_LIMIT) const bool kHasLeftLimit = false;
 
-// That a row may see a later key than the first.
+// True if a row's keys may begin after the first key.
 const bool kHasKeyBegin = kHasLeftLimit || kKeyMapping == VKATTN_KEYS_RING;
 
 int right_alignment(int kv_length) { return kCausalMode == VKATTN_CAUSAL_BOTTOM_RIGHT ? entry_position_shift : 0; }
 
-// The first key that a row may see. Grows with the row.
+// The first key that a row may see. It grows with the row.
 int visible_key_begin(int row, int kv_length) {
   int begin = 0;
   if (kKeyMapping == VKATTN_KEYS_RING) begin = max(kv_length - int(kCacheRows), 0);
@@ -31,36 +31,36 @@ int visible_key_begin(int row, int kv_length) { return 0; }
 
 #endif
 
-// The end of the keys that a row sees: it sees none from there on. Grows with the row.
+// The first key after those that a row sees. It grows with the row.
 int visible_key_end(int row, int kv_length) {
   if (kCausalMode == VKATTN_CAUSAL_NONE) return kv_length;
   return clamp(row + right_alignment(kv_length) + params.causal_offset + 1, 0, kv_length);
 }
 
-// Where the first part of a tile begins, whose first row sees keys from `begin` on: there are parts for all keys, or for
-// as many as a tile may see.
+// The first key of a tile's first part, if the tile's first row sees keys from `begin` on. There are parts for all keys,
+// or for as many keys as a tile may see.
 int first_part_begin(int begin) {
   const bool of_all_keys = !kHasKeyBegin || params.kv_splits * params.split_keys >= params.kv_length;
   return of_all_keys ? 0 : int(uint(begin) / max(params.split_keys, 1u) * params.split_keys);
 }
 
-// What a tile of rows sees of a part of the keys.
+// The keys that a tile of rows sees in a part of the keys.
 struct KeyRange {
-  int begin;       // some row sees keys from here, at a whole number of steps from the beginning of the part,
+  int begin;       // some row sees keys from here, a whole number of steps after part_begin,
   int end;         // to before here
-  int full_begin;  // every row sees those from here
+  int full_begin;  // every row sees the keys from here
   int full_end;    // to before here; not before full_begin
-  int part_begin;  // of the part
+  int part_begin;  // the part's keys
   int part_end;
 };
 
-// Where part `split` begins of a tile whose first row is at `first_query`.
+// The beginning of part `split` of a tile whose first row is at `first_query`.
 int part_begin_of(int first_query, int kv_length, uint split) {
   const uint first_part = uint(first_part_begin(visible_key_begin(first_query, kv_length)));
   return int(min(first_part + split * params.split_keys, params.kv_length));
 }
 
-// The part begins at part_begin, whichever tile of rows it is a part of.
+// What rows first_query .. last_query see of the part that begins at part_begin.
 KeyRange visible_keys(int first_query, int last_query, int kv_length, int part_begin, int step) {
   KeyRange keys;
   const int first_key = visible_key_begin(first_query, kv_length);
@@ -72,18 +72,18 @@ KeyRange visible_keys(int first_query, int last_query, int kv_length, int part_b
   keys.full_begin = keys.begin;
   if (kHasKeyBegin) keys.full_begin = max(visible_key_begin(last_query, kv_length), part_begin);
   keys.full_end = min(visible_key_end(first_query, kv_length), keys.end);
-  // Where scores must be looked at one by one, no step is full.
+  // If a score may hide its key, no step is full.
   if (kStepsHide && !kHasBlockMask) keys.full_end = keys.full_begin;
   keys.full_end = max(keys.full_end, keys.full_begin);
   return keys;
 }
 
-// Where full steps begin, a whole number of steps from the beginning.
+// The first full step, a whole number of steps from keys.begin.
 int first_full_step(KeyRange keys, int step) {
   return keys.begin + (keys.full_begin - keys.begin + step - 1) / step * step;
 }
 
-// That no row has anything to hide by position in the step of `count` keys at `key`.
+// True if position hides none of the `count` keys from `key` on from any row.
 bool is_full_step(KeyRange keys, int key, uint count) {
   return key >= keys.full_begin && key + int(count) <= keys.full_end;
 }

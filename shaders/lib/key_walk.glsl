@@ -1,10 +1,10 @@
-// The walk of a tile of rows over the keys that it sees of its part, in steps: the same for all kernels. A step is masked
-// where it hides a key from some of the rows, else full. The first keys of steps:
-//   first_step(), next_step()       all of them in order; is_masked() tells which they are
-//   first_full(), next_full()       the full ones, from walk.full_begin to walk.full_end, for kernels that have a loop
-//                                   without any test for these,
-//   first_masked(), next_masked()   and those before and after, or of mixed blocks between them
-// Steps whose blocks the block mask hides whole are left out.
+// The walk of a tile of rows, in steps, over the keys that it sees of its part; all kernels share it. A step is masked
+// if it hides a key from some of the rows, otherwise it is full. These functions give the first keys of steps:
+//   first_step(), next_step()       all steps in order; is_masked() tells which they are
+//   first_full(), next_full()       the full steps, from walk.full_begin to walk.full_end, for kernels that have a loop
+//                                   of their own, without tests, for full steps
+//   first_masked(), next_masked()   the steps before and after these, and those of mixed blocks between them
+// The walk skips steps whose blocks the block mask hides whole.
 //
 // A loop over steps is tested at both ends:
 //   int key = first_step(walk);
@@ -13,11 +13,11 @@
 //     key = next_step(walk, key);
 //     if (key >= walk.keys.end) break;
 //   }
-// After one at its end alone AMD's compiler (ACO of Mesa 25.0) moves so much out of the loop that fewer subgroups fit: what
-// runs at least once may be moved out. lane's and decode's registers bear that: their loops have the one test at the end,
-// behind a test that there are keys at all, as keys that do not exist may have no memory. tile's loop stands behind such a
-// test too: after the test at a loop's beginning lavapipe (Mesa 26.1) runs the body under an empty mask, once more after the
-// last step, and where the loop was never entered it has crashed there (docs/reliability.md).
+// With a test at the end alone, AMD's compiler (ACO of Mesa 25.0) moves code out of the loop, as the body runs at least once;
+// so many values then live across the loop that fewer subgroups fit. The registers of lane and decode bear that: their loops
+// are tested at the end, and lie behind a test that there are keys, as keys that do not exist may have no memory. The loop
+// of tile lies behind such a test too: with a test at the beginning, lavapipe (Mesa 26.1) runs the body once more after the
+// last step, under an empty mask, and has crashed there if the loop was never entered (docs/reliability.md).
 #ifndef VKATTN_LIB_KEY_WALK
 #define VKATTN_LIB_KEY_WALK
 
@@ -29,20 +29,20 @@ struct KeyWalk {
   KeyRange keys;
   uint batch;
   uint kv_head;
-  uint first_row;  // of the tile, by which its blocks of the block mask are found
+  uint first_row;  // of the tile: it finds the tile's blocks in the block mask
   int step;        // keys of a step
-  int full_step;   // keys of a full one, a multiple of that
-  int full_begin;  // of full steps, all of them whole
+  int full_step;   // keys of a full step, a multiple of `step`
+  int full_begin;  // the keys of full steps, a whole number of steps
   int full_end;
 };
 
-// What rows first_row .. first_row + rows - 1 see of a part, as far as they exist; the first one does.
+// The keys of a part that rows first_row .. first_row + rows - 1 see. The first row exists; rows that do not see nothing.
 KeyRange keys_of_rows(uint first_row, uint rows, int kv_length, int part_begin, int step) {
   const uint last_row = min(first_row + rows, packed_row_count()) - 1u;
   return visible_keys(int(packed_query(first_row)), int(packed_query(last_row)), kv_length, part_begin, step);
 }
 
-// Of a tile of `rows` rows. Blocks of a block mask begin at multiples of full_step.
+// The walk of a tile of `rows` rows. Blocks of a block mask begin at multiples of full_step.
 KeyWalk walk_keys(TilePosition tile, uint rows, int kv_length, int step, int full_step) {
   KeyWalk walk;
   const int part_begin = part_begin_of(int(packed_query(tile.first_row)), kv_length, tile.split);
@@ -59,7 +59,7 @@ KeyWalk walk_keys(TilePosition tile, uint rows, int kv_length, int step, int ful
   return walk;
 }
 
-// The steps of a walk as `rows` rows of the tile see them, from first_row on. Where there are no such rows, they see nothing.
+// The same steps as `rows` rows of the tile, from first_row on, see them. If no such rows exist, they see nothing.
 KeyWalk walk_of_rows(KeyWalk walk, uint first_row, uint rows, int kv_length) {
   KeyWalk own = walk;
   own.keys.end = 0;
@@ -69,7 +69,7 @@ KeyWalk walk_of_rows(KeyWalk walk, uint first_row, uint rows, int kv_length) {
   return own;
 }
 
-// That some row sees a key of the step.
+// True if some row sees a key of the step.
 bool sees_step(KeyWalk walk, int key) { return key < walk.keys.end && key + walk.step > walk.keys.begin; }
 
 int first_step(KeyWalk walk) {
@@ -85,8 +85,8 @@ bool is_masked(KeyWalk walk, int key) {
   return !(visible && is_full_step(walk.keys, key, uint(walk.step)));
 }
 
-// The first key from `key` on that lies in a block for full steps, or in one for masked steps. Full steps take the visible
-// blocks from full_begin to full_end, masked ones all others that are not hidden.
+// The first key from `key` on whose block is for full steps, or for masked steps if `masked`. Full steps take the visible
+// blocks from full_begin to full_end; masked steps take all others that are not hidden.
 int skip_blocks(KeyWalk walk, int key, bool masked) {
   if (!kHasBlockMask) return key;
   const int end = masked ? walk.keys.end : walk.full_end;

@@ -1,6 +1,6 @@
-// Memory as matrices' own loads see it (tensor addressing of VK_NV_cooperative_matrix2): rows of dense dims. A tensor's base
-// must be a multiple of 16 bytes: the start of a head, in units of uvec4. The rows and dims of the matrix are a slice behind
-// it, which may start anywhere.
+// Loads of matrices from memory by tensor addressing (VK_NV_cooperative_matrix2), from rows of dense dims. A tensor's base
+// is the start of a head in units of uvec4, so it must be a multiple of 16 bytes. The matrix's rows and dims are a slice
+// behind the base, which may start anywhere.
 #ifndef VKATTN_LIB_MATRIX2_LOADS
 #define VKATTN_LIB_MATRIX2_LOADS
 
@@ -8,8 +8,8 @@
 
 #extension GL_NV_cooperative_matrix2 : require
 
-// A row stride may not be below the row's length, not even where there is but one row and the stride says nothing.
-// Arithmetic must show the compiler that a stride is a multiple of 8, so that wide loads will do.
+// A row stride must not be below the row's length, even if there is only one row. The multiplication by 8 shows the
+// compiler that the stride is a multiple of 8, which allows wide loads.
 uint tensor_row_stride(uint stride, uint dims, bool loads8) {
   return loads8 ? max(stride / 8u, (dims + 7u) / 8u) * 8u : max(stride, dims);
 }

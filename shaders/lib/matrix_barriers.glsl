@@ -1,5 +1,5 @@
-// Barriers of shared memory under the Vulkan memory model. They make what was written before them available and visible, as
-// single accesses do not: src/spirv/shared_accesses.hpp takes that from those.
+// Barriers of shared memory under the Vulkan memory model. They alone make earlier writes available and visible:
+// src/spirv/shared_accesses.hpp takes that away from single accesses.
 #ifndef VKATTN_LIB_MATRIX_BARRIERS
 #define VKATTN_LIB_MATRIX_BARRIERS
 

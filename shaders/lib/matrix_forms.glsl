@@ -1,4 +1,4 @@
-// The forms of the kernels on matrix units, as lib/forms.glsl has those of all kernels.
+// The forms of kernels on matrix units, as lib/forms.glsl has the forms of all kernels.
 #ifndef VKATTN_LIB_MATRIX_FORMS
 #define VKATTN_LIB_MATRIX_FORMS
 
@@ -11,7 +11,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 
-// The operand type, and whether it is bfloat16.
+// The type of operands: bfloat16 or float16.
 #ifndef VKATTN_MATRIX_BFLOAT16
 #define VKATTN_MATRIX_BFLOAT16 0
 #endif
@@ -22,8 +22,8 @@
 #define VKATTN_MATRIX_ELEMENT float16_t
 #endif
 
-// Matrices stay in registers where loops over them are unrolled. Loops with barriers in them are written out for
-// NVIDIA's compiler, see lib/unrolled.glsl: in a form of its own, as RADV (Mesa 25.0) crashes where both are there.
+// Matrices stay in registers only if loops over them are unrolled. NVIDIA's compiler needs loops with barriers written out
+// (lib/unrolled.glsl). That is a form of its own, as RADV (Mesa 25.0) crashes if a shader contains both variants.
 #ifndef VKATTN_MATRIX_WRITES_OUT
 #define VKATTN_MATRIX_WRITES_OUT 0
 #endif

@@ -1,4 +1,4 @@
-// Cooperative matrices of 16-bit operands and float32 sums: their shape; lib/matrix_packing.glsl packs numbers as operands.
+// The shapes of cooperative matrices with 16-bit operands and float32 sums. lib/matrix_packing.glsl packs operands.
 #ifndef VKATTN_LIB_MATRIX_OPERANDS
 #define VKATTN_LIB_MATRIX_OPERANDS
 
@@ -6,7 +6,7 @@
 #include "lib/matrix_packing.glsl"
 
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
-// The defaults are a shape that lavapipe lists: validation layer 1.4.309 checks them, see shared/attention_constants.h.
+// The defaults are a shape that lavapipe lists, as validation layer 1.4.309 checks them (shared/attention_constants.h).
 layout(constant_id = VKATTN_SPEC_MATRIX_M) const uint kM = 8;
 layout(constant_id = VKATTN_SPEC_MATRIX_N) const uint kN = 8;
 layout(constant_id = VKATTN_SPEC_MATRIX_K) const uint kK = 8;

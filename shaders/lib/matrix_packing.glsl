@@ -1,4 +1,4 @@
-// How numbers become 16-bit operands of matrices.
+// Packing of numbers as 16-bit operands of matrices.
 #ifndef VKATTN_LIB_MATRIX_PACKING
 #define VKATTN_LIB_MATRIX_PACKING
 
@@ -9,8 +9,8 @@
 #if VKATTN_MATRIX_BFLOAT16
 uint pack_operands(vec2 values) { return encode_bfloat16(values.x) | encode_bfloat16(values.y) << 16; }
 #else
-// A conversion, not packHalf2x16: that one truncates on some devices (lavapipe 26.1), and the tolerance is for
-// rounding to nearest.
+// This is a conversion, as packHalf2x16 truncates on some devices (lavapipe 26.1) and the tolerance assumes rounding to
+// nearest.
 uint pack_operands(vec2 values) { return packFloat2x16(f16vec2(values)); }
 #endif
 

@@ -1,11 +1,11 @@
-// Quantised keys and values as operands of matrices: elements without their scale are small numbers that 16 bits hold exactly.
-//
-// Only shaders with features have quantised tensors, in builds with them: the others have functions that do nothing.
+// Quantised keys and values as operands of matrices. An element without its scale is a small number that 16 bits hold
+// exactly. Only shaders with features, in builds with quantised tensors, have code here; in others the functions do
+// nothing.
 //   bool kKeysQuantised, kValuesQuantised
-//   float key_head_scale(), value_head_scale()   of scores, of outputs: float8 has one scale for a head
+//   float key_head_scale(), value_head_scale()   factor of scores, of outputs: float8 has one scale for a head
 //   uvec4 key_operands8(row_index, dim)          elements dim .. dim + 7 of a row without their scale, 0 beyond the last dim
-//   uvec2 key_float8_bytes8(row_index, dim)      the same of float8 as it is stored, which float8_operands8() decodes
-// and the same of values.
+//   uvec2 key_float8_bytes8(row_index, dim)      the stored bytes of these elements, if float8; for float8_operands8()
+// value_operands8() and value_float8_bytes8() do the same for values.
 #ifndef VKATTN_LIB_MATRIX_QUANTISED
 #define VKATTN_LIB_MATRIX_QUANTISED
 
@@ -20,7 +20,7 @@ const bool kValuesQuantised = kValueType >= VKATTN_TYPE_Q8_0;
 float key_head_scale() { return kKeyType == VKATTN_TYPE_FLOAT8_E4M3 ? key_scale : 1.0; }
 float value_head_scale() { return kValueType == VKATTN_TYPE_FLOAT8_E4M3 ? value_scale : 1.0; }
 
-// Eight numbers of float8, a byte each.
+// Decodes eight numbers of float8, a byte each.
 uvec4 float8_operands8(uvec2 bytes) {
   vec4 low, high;
   [[unroll]] for (uint d = 0; d < 4; ++d) {
@@ -30,8 +30,8 @@ uvec4 float8_operands8(uvec2 bytes) {
   return pack_operands8(low, high);
 }
 
-// Rows of types with blocks are whole ones; those of float8 may end anywhere, and have their dims apart. A byte of 0 is the
-// number 0.
+// Rows of types with blocks are whole blocks. Rows of float8 may end anywhere, and their dims may be strided. A byte of 0
+// is the number 0.
 #define VKATTN_QUANTISED_OPERANDS(NAME, TYPE, DIMS, DIM_STRIDE, VECTOR_LOADS)                                  \
   uint NAME##_float8(uint row_index, uint dim) {                                                               \
     if (dim >= DIMS) return 0u;                                                                                \

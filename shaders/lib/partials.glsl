@@ -1,5 +1,5 @@
-// Where a kernel's rows go: to the output, or, where the keys are split, as partial results to the workspace. A partial
-// result is a row's normalized output over its part of the keys, then the part's log-sum-exp in log2 units.
+// Where a kernel writes its rows: to the output, or, if the keys are split, to the workspace as partial results. A partial
+// result is a row's normalized output over its part of the keys, and after it the part's log-sum-exp in log2 units.
 #ifndef VKATTN_LIB_PARTIALS
 #define VKATTN_LIB_PARTIALS
 
@@ -24,7 +24,7 @@ void store_result(uint result_index, uint dim, float value) {
   }
 }
 
-// The row's log-sum-exp from its maximum and sum in log2 units.
+// Stores the row's log-sum-exp, from its maximum and sum in log2 units.
 void store_result_lse(uint result_index, uint batch, uint head, uint query, float maximum_log2, float sum) {
   if (kSplitKv) {
     partials[result_index + kValueDim] = log_sum_exp2(maximum_log2, sum);

@@ -1,11 +1,11 @@
-// Elements of K and V that are stored in less than 16 bits, from the words around them.
+// Elements of K and V that are stored in less than 16 bits.
 #ifndef VKATTN_LIB_QUANTISED
 #define VKATTN_LIB_QUANTISED
 
 #include "lib/forms.glsl"
 #include "lib/types.glsl"
 
-// 16-bit words of a block of 32 elements: a float16 scale, then the elements.
+// The length, in 16-bit words, of a block of 32 elements: a float16 scale, then the elements.
 const uint kQ8BlockHalves = 17;
 const uint kQ4BlockHalves = 9;
 
@@ -15,7 +15,7 @@ vec4 decode_q8(uint low, uint high) {
   return vec4(pairs.xxxx << ivec4(24, 16, 8, 0) >> 24);
 }
 
-// Four nibbles of as many bytes, `shift` bits above the lowest.
+// Four nibbles, one of each of four bytes, `shift` bits above the lowest.
 vec4 decode_q4(uint low, uint high, uint shift) {
   const uvec4 bytes = uvec4(low, low >> 8, high, high >> 8);
   return vec4(ivec4(bytes >> shift & 15u) - 8);
@@ -30,13 +30,13 @@ float decode_e4m3(uint bits) {
   return (bits & 0x80u) != 0u ? -value : value;
 }
 
-// For an input NAME that may be quantised, of a row's elements counted from the tensor's first one:
-//   float NAME_quantised(index)    one element
-//   vec4  NAME_quantised4(row_index, dim)   four neighbours, of one block
-//   float NAME_scale_of(row_index, dim)     their scale, and
-//   vec4  NAME_unscaled4(row_index, dim)    themselves without it
-// A row begins with a block: its number and that of the dim are told apart so that each is calculated once for several.
-// Only the forms of shaders with features have them, in builds with quantised types.
+// For an input NAME that may be quantised. Indices count elements from the tensor's first one.
+//   float NAME_quantised(index)             one element
+//   vec4  NAME_quantised4(row_index, dim)   four neighbours in one block
+//   float NAME_scale_of(row_index, dim)     the scale of these four
+//   vec4  NAME_unscaled4(row_index, dim)    these four without their scale
+// A row begins with a block. The block's number and the dim's place in it are separate terms, so that several calls share
+// each calculation. Only shaders with features have these, in builds with quantised types.
 #define VKATTN_NO_QUANTISED_INPUT(NAME, TYPE, VECTOR_LOADS)                                                     \
   float NAME##_quantised(uint index) { return 0.0; }                                                            \
   vec4 NAME##_quantised4(uint row_index, uint dim) { return vec4(0.0); }                                        \

@@ -1,5 +1,5 @@
-// Where a user's score function comes in: with VKATTN_USER_SCORE the name user_score.glsl is resolved at run time to
-// generated text, which defines all of this for the user's own functions.
+// The place of a user's score function. With VKATTN_USER_SCORE, the name user_score.glsl is resolved at run time to
+// generated text, which defines all of the names below for the user's functions.
 #ifndef VKATTN_LIB_SCORE_FUNCTION
 #define VKATTN_LIB_SCORE_FUNCTION
 
@@ -13,7 +13,7 @@
 const bool kHasUserScore = false;
 const bool kUserHides = false;
 
-// A score in log2 units; batch entry, head and query are those of the window.
+// Both take batch entry, head and query of the window. The score is in log2 units.
 float user_score(float score, uint batch, uint head, uint query, uint key) { return score; }
 bool user_visible(uint batch, uint head, uint query, uint key) { return true; }
 #endif

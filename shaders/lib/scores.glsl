@@ -1,4 +1,4 @@
-// From a scaled score to the one that enters the softmax: softcap, the user's function, mask, ALiBi.
+// Turns a scaled score into the score that enters the softmax: softcap, the user's function, mask, ALiBi.
 #ifndef VKATTN_LIB_SCORES
 #define VKATTN_LIB_SCORES
 
@@ -7,7 +7,7 @@
 #include "lib/mask.glsl"
 #include "lib/online_softmax.glsl"
 
-// What a row's scores depend on besides the key: heads, queries and batch entries of the window.
+// What a row's scores depend on besides the key. Batch entry, head and query count within the window.
 struct ScoreRow {
   uint batch;
   uint head;
@@ -29,21 +29,21 @@ layout(set = 0, binding = VKATTN_BINDING_ALIBI_SLOPES, std430) readonly buffer S
 
 #include "lib/score_function.glsl"
 
-// That finish_score() may return kHiddenScore.
+// True if finish_score() may return kHiddenScore.
 const bool kScoresHide = kMaskType != VKATTN_MASK_NONE || kUserHides || kHasUserScore || kStrictNonfinite;
-// That it may do so by may_see(): only steps of which a block mask says so can do without asking.
+// True if may_see() may hide keys. Then a step needs no test only if a block mask says so.
 const bool kStepsHide = kMaskType != VKATTN_MASK_NONE || kUserHides;
-// That it may return something else than it was given.
+// True if finish_score() may change a score.
 const bool kFinishesScores = kScoresHide || kHasSoftcap || kAlibi != VKATTN_ALIBI_NONE || kHasUserScore;
 
-// tanh within a few units in the last place, also of small numbers, where a device's own may be off by more.
+// tanh within a few units in the last place, also of small numbers; a device's own tanh may be off by more.
 float accurate_tanh(float x) {
   const float square = x * x;
   // A convergent of Lambert's continued fraction; below 1 it is exact to 2e-9.
   const float small = x * (10395.0 + square * (1260.0 + 21.0 * square)) /
                       (10395.0 + square * (4725.0 + square * (210.0 + square)));
   const float large = 1.0 - 2.0 / (exp2(2.0 * kLog2E * min(abs(x), 20.0)) + 1.0);
-  // A NaN, told by its bits, as min() may drop it, comes out of `small` as one.
+  // min() may drop a NaN, so a test of bits sends it to `small`, which keeps it.
   const bool is_small = abs(x) < 1.0 || (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
   return is_small ? small : (x < 0.0 ? -large : large);
 }
@@ -66,17 +66,17 @@ float capped_score(float score) {
   return kHasSoftcap ? features.softcap_log2 * accurate_tanh(score * features.softcap_log2_inverse) : score;
 }
 
-// That neither a mask nor the user's function hides the key from the row.
+// True if neither the mask nor the user's function hides the key from the row.
 bool may_see(ScoreRow row, uint key) {
   if (kMaskType != VKATTN_MASK_NONE && masked_score(0.0, row.mask_index, key) == kHiddenScore) return false;
   return !kUserHides || user_visible(row.batch, row.head, row.query, key);
 }
 
-// That scores of a step are looked through for hidden ones: also the user's score() may say minus infinity, at any time.
+// True if hidden scores must be looked for in a step. The user's score() may return minus infinity in any step.
 bool looks_for_hidden(bool masked) { return masked || kHasUserScore || kStrictNonfinite; }
 
-// From a scaled score in log2 units to the one that enters the softmax: softcap, the user's function, bias and mask,
-// ALiBi. kHiddenScore where the key is hidden from the row, in steps that are not masked by the user's score() only.
+// The score that enters the softmax, from a scaled score in log2 units: softcap, the user's function, bias and mask, ALiBi.
+// It is kHiddenScore if the key is hidden from the row; in steps that are not masked only the user's score() can hide it.
 float finish_score(float score, ScoreRow row, uint key, bool masked) {
   score = capped_score(score);
   if (kHasUserScore) score = user_score(score, row.batch, row.head, row.query, key);

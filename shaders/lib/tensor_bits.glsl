@@ -1,12 +1,12 @@
-// 16-bit inputs as they are stored, 8 elements at a time: for kernels that hand them on without decoding.
+// 16-bit inputs as they are stored, 8 elements at a time, for kernels that pass them on without decoding.
 //   uvec4 NAME_full_bits8(row_index, dim)   elements dim .. dim + 7, all of them dims; dim is a multiple of 8
-//   uvec4 NAME_bits8(row_index, dim)        the same, 0 for what lies beyond the last dim
+//   uvec4 NAME_bits8(row_index, dim)        elements dim .. dim + 7, 0 beyond the last dim
 #ifndef VKATTN_LIB_TENSOR_BITS
 #define VKATTN_LIB_TENSOR_BITS
 
 #include "lib/tensors.glsl"
 
-// LOADS8: rows are dense and start at multiples of 8 elements, LOADS4: at multiples of 4.
+// LOADS8: rows are dense and start at multiples of 8 elements. LOADS4: they start at multiples of 4.
 #define VKATTN_INPUT_BITS(NAME, DIMS, DIM_STRIDE, LOADS8, LOADS4)                                              \
   uint NAME##_bits(uint row_index, uint dim) {                                                                 \
     return dim < DIMS ? VKATTN_HALF_BITS(NAME, row_index + dim * DIM_STRIDE) : 0u;                             \

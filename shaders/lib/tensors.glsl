@@ -1,12 +1,12 @@
-// Tensors in storage buffers: one binding each, seen as words, as 8 or 16 bytes, and as 16-bit elements where the
-// device has 16-bit storage. Element indices are relative to the bound range.
+// Tensors in storage buffers. Each has one binding, seen as words, as 8 or 16 bytes, and, on devices with 16-bit storage, as
+// 16-bit elements. Element indices are relative to the bound range.
 //
 // For each input NAME this defines
-//   uint  NAME_row(batch, head, row)   index of the row's first element; of K and V, of the key's row in the cache
+//   uint  NAME_row(batch, head, row)   index of the row's first element; for K and V the row of a key in the cache
 //   float NAME_at(row_index, dim)      one element
-//   vec4  NAME_full4(row_index, dim)   elements dim .. dim + 3, all of them dims of the tensor; dim is a multiple of 4
-//   vec4  NAME_part4(row_index, dim)   the same, 0 for what lies beyond the last dim
-//   vec4  NAME_at4(row_index, dim)     whichever of the two is needed
+//   vec4  NAME_full4(row_index, dim)   elements dim .. dim + 3, all of which exist; dim is a multiple of 4
+//   vec4  NAME_part4(row_index, dim)   elements dim .. dim + 3, 0 beyond the last dim
+//   vec4  NAME_at4(row_index, dim)     NAME_full4 or NAME_part4, whichever is needed
 #ifndef VKATTN_LIB_TENSORS
 #define VKATTN_LIB_TENSORS
 
@@ -16,8 +16,8 @@
 #include "lib/types.glsl"
 #include "lib/views.glsl"
 
-// For all inputs. Where a type is quantised, indices of rows count from the tensor's first element and NAME_offset is in
-// bytes; else they count from the bound range.
+// If the type is quantised, row indices count from the tensor's first element and NAME_offset is in bytes; otherwise row
+// indices count from the bound range.
 #define VKATTN_INPUT(NAME, BINDING, TYPE, DIMS, DIM_STRIDE, VECTOR_LOADS)                                       \
   layout(set = 0, binding = BINDING, std430) readonly buffer NAME##Words { uint NAME##_words[]; };              \
   VKATTN_HALVES(NAME, BINDING)                                                                                  \
@@ -101,8 +101,8 @@ layout(set = 0, binding = VKATTN_BINDING_OUTPUT, std430) buffer OutputHalves { u
 
 void store_output_16bit(uint index, uint bits) { output_halves[index] = uint16_t(bits); }
 #else
-// Two elements share a word and may belong to different invocations, even to different rows. Each half is
-// written by one invocation only, so the two atomics give the same word in whatever order they run.
+// Two elements share a word and may belong to different invocations, even to different rows. Each half has one writer, so
+// the two atomics give the same word in any order.
 void store_output_16bit(uint index, uint bits) {
   const uint shift = (index & 1u) * 16u;
   atomicAnd(output_words[index >> 1], ~(0xffffu << shift));
@@ -124,7 +124,7 @@ uint lse_index(uint batch, uint head, uint row) {
          (query_first_row + row) * params.lse_row_stride;
 }
 
-// Log-sum-exp of one row from its maximum and sum in log2 units; -inf, as bits, for a row that saw no key.
+// Stores the log-sum-exp of a row, from its maximum and sum in log2 units; the bits of -inf for a row that saw no key.
 void store_lse(uint batch, uint head, uint row, float maximum_log2, float sum) {
   if (!kHasLse) return;
   const float kLn2 = 0.693147180559945;

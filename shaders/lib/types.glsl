@@ -1,4 +1,4 @@
-// Storage types: decoding to float32 and rounding back, by integer arithmetic that no device can get wrong.
+// Storage types: decoding to float32, and rounding back by integer arithmetic, which every device gets right.
 #ifndef VKATTN_LIB_TYPES
 #define VKATTN_LIB_TYPES
 
@@ -15,10 +15,10 @@ vec2 decode_pair(uint word, uint type) {
                                      : vec2(uintBitsToFloat(word << 16), uintBitsToFloat(word & 0xffff0000u));
 }
 
-// How many units the magnitude of a float32 is, to nearest even, where it is below the least normal of a smaller type. A unit
-// is that type's least subnormal, 2^(unit_exponent - 150): 126 for float16, 141 for float8 e4m3.
+// Rounds the magnitude of a float32 to units of a smaller type, to nearest even, if it is below that type's least normal
+// number. The unit is the type's least subnormal, 2^(unit_exponent - 150); unit_exponent is 126 for float16, 141 for e4m3.
 uint round_to_units(uint magnitude, uint unit_exponent) {
-  // By 25 bits and more nothing is left, not even a half.
+  // A shift by 25 bits leaves nothing, not even a half.
   const uint shift = min(unit_exponent - min(magnitude >> 23, unit_exponent), 25u);
   const uint significand = (magnitude & 0x7fffffu) | 0x800000u;
   const uint quotient = significand >> shift;
@@ -28,7 +28,7 @@ uint round_to_units(uint magnitude, uint unit_exponent) {
   return quotient + (up ? 1u : 0u);
 }
 
-// To float16, to nearest even. GLSL leaves the rounding of packHalf2x16 open.
+// Rounds to float16, to nearest even. GLSL leaves the rounding of packHalf2x16 open.
 uint encode_float16(float value) {
   const uint bits = floatBitsToUint(value);
   const uint sign = (bits >> 16) & 0x8000u;
@@ -41,7 +41,7 @@ uint encode_float16(float value) {
   return sign | round_to_units(magnitude, 126u);
 }
 
-// To bfloat16, to nearest even.
+// Rounds to bfloat16, to nearest even.
 uint encode_bfloat16(float value) {
   const uint bits = floatBitsToUint(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x0040u;

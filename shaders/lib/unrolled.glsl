@@ -1,11 +1,11 @@
-// Loops written out, step by step, for bodies that reach arrays in registers. NVIDIA's compiler (580.159) does not unroll
-// loops with barriers in them, nor those that count in powers of two, whatever [[unroll]] says. An array that such a loop
-// reaches lies in memory, for the whole kernel: an array in registers has constant indices only. Others unroll
-// most of them, and some do worse with steps (docs/performance.md), so the host says which it is to be.
+// Loops that are written out step by step, for bodies that use arrays in registers. An array stays in registers only if all
+// of its indices are constant; otherwise it lies in memory for the whole kernel. NVIDIA's compiler (580.159) ignores
+// [[unroll]] for loops with barriers and for loops that count in powers of two. Other compilers unroll most loops, and some
+// get worse with steps written out (docs/performance.md), so the host chooses.
 //
-// STEP is a function of the step, or a macro like one: what is written out is a call, behind a constant condition. Arrays
-// are reached in the function: glslang holds a literal index against the size that specialization constants have at first.
-// These are macros, as a function cannot take a function.
+// STEP is a function of the step, or a macro like one. Each step is a call behind a constant condition. Only the called
+// function indexes arrays: glslang checks a literal index against the default sizes of specialization constants. These
+// are macros, as a function cannot take a function.
 #ifndef VKATTN_LIB_UNROLLED
 #define VKATTN_LIB_UNROLLED
 
@@ -20,7 +20,7 @@ layout(constant_id = VKATTN_SPEC_WRITES_OUT_STEPS) const bool kWritesOutSteps = 
   VKATTN_STEP((N), COUNT, STEP) VKATTN_STEP((N) + 1u, COUNT, STEP)         \
   VKATTN_STEP((N) + 2u, COUNT, STEP) VKATTN_STEP((N) + 3u, COUNT, STEP)
 
-// The condition around a loop: one that never runs has cost registers on Mali (Mesa 25.0).
+// The condition stands around the loop: a loop that never runs has cost registers on Mali (Mesa 25.0).
 #define VKATTN_STEPS_FROM(N, COUNT, STEP)                                        \
   if ((N) < (COUNT)) {                                                           \
     [[unroll]] for (uint step_ = (N); step_ < (COUNT); ++step_) { STEP(step_); } \
@@ -33,12 +33,12 @@ layout(constant_id = VKATTN_SPEC_WRITES_OUT_STEPS) const bool kWritesOutSteps = 
   } else {                                                                                                           \
     [[unroll]] for (uint step_ = 0; step_ < (COUNT); ++step_) { STEP(step_); }                                       \
   }
-// The same, always written out.
+// STEP(0) .. STEP(COUNT - 1), always written out.
 #define VKATTN_WRITTEN_STEPS(COUNT, STEP)                                                                            \
   VKATTN_FOUR_STEPS(0u, COUNT, STEP) VKATTN_FOUR_STEPS(4u, COUNT, STEP) VKATTN_FOUR_STEPS(8u, COUNT, STEP)           \
   VKATTN_FOUR_STEPS(12u, COUNT, STEP) VKATTN_STEPS_FROM(16u, COUNT, STEP)
 
-// STEP(FIRST), STEP(FIRST * 2) .. below END: powers of two, for exchanges within subgroups of up to 128 invocations.
+// STEP(FIRST), STEP(FIRST * 2) .. below END, for exchanges within subgroups of up to 128 invocations.
 #define VKATTN_LANE_STEP(LANES, FIRST, END, STEP) \
   if ((LANES) >= (FIRST) && (LANES) < (END)) { STEP(LANES); }
 #define VKATTN_LANE_STEPS(FIRST, END, STEP)                                                         \

@@ -1,6 +1,6 @@
-// The views of a storage buffer beside that of its words, NAME_words: as 16-bit elements where the device has 16-bit
-// storage, and as 8 or 16 bytes. Indices are relative to the bound range. Macros, as a function cannot take a buffer: so are
-// all that have functions of a tensor NAME.
+// Further views of a storage buffer NAME_words: as 16-bit elements on devices with 16-bit storage, and as 8 or 16 bytes.
+// Indices are relative to the bound range. These are macros, as a function cannot take a buffer; so is all code that
+// defines functions of a tensor NAME.
 #ifndef VKATTN_LIB_VIEWS
 #define VKATTN_LIB_VIEWS
 
@@ -15,16 +15,16 @@
 #define VKATTN_HALF_BITS(NAME, INDEX) ((NAME##_words[(INDEX) >> 1] >> (((INDEX) & 1u) * 16u)) & 0xffffu)
 #endif
 
-// CPU implementations check bounds for each component of a vector load: 64-bit scalars halve the checks
-// (lavapipe 26.1: 15 % faster, a third less compile time).
+// CPU implementations check bounds for each component of a vector load. 64-bit scalars halve the checks (lavapipe 26.1:
+// 15 % faster, a third less compile time).
 #if VKATTN_WIDE_LOADS
 #define VKATTN_VECTORS(NAME, BINDING) \
   layout(set = 0, binding = BINDING, std430) readonly buffer NAME##Wides { uint64_t NAME##_wides[]; };
 #define VKATTN_LOAD2(NAME, INDEX) unpackUint2x32(NAME##_wides[INDEX])
 #define VKATTN_LOAD4(NAME, INDEX) \
   uvec4(unpackUint2x32(NAME##_wides[(INDEX) * 2u]), unpackUint2x32(NAME##_wides[(INDEX) * 2u + 1u]))
-// LLVM keeps words that are taken out of 64 bits or put into them in registers of twice the width, use of which halves the
-// rate of arithmetic on some CPUs. An addition of what is 0, as the host alone knows, makes others of them.
+// LLVM keeps words from or for 64-bit values in registers of twice the width, which halves the rate of arithmetic on some
+// CPUs. Adding a 0 that only the host knows to be 0 brings them back to their own width.
 #define VKATTN_IN_OWN_WIDTH(WORDS, ZERO) ((WORDS) + (ZERO))
 #else
 #define VKATTN_IN_OWN_WIDTH(WORDS, ZERO) (WORDS)

@@ -1,4 +1,4 @@
-// A unit of work: a block of rows and columns of one product, over one part of the inner dimension.
+// A unit of work: a block of rows and columns of one product, for one part of the inner dimension.
 #ifndef VKATTN_MATMUL_BLOCKS
 #define VKATTN_MATMUL_BLOCKS
 
@@ -10,8 +10,8 @@ struct Block {
   uint inner_begin, inner_end;
 };
 
-// Units are numbered by columns first, so that neighbours have rows of a in common. The last dispatch may have workgroups
-// without a unit; `has_unit` says so before.
+// Units are numbered along columns first, so that neighbours share rows of a. The last dispatch may have workgroups without a
+// unit; the caller asks `has_unit` first.
 Block block_of(uint unit, uint block_rows, uint block_columns) {
   const uint row_blocks = (params.rows + block_rows - 1u) / block_rows;
   const uint column_blocks = (params.columns + block_columns - 1u) / block_columns;

@@ -1,7 +1,7 @@
-// Adds up the sums over the parts of the inner dimension, in their order: an invocation computes one element of the
-// output.
+// Adds up the sums over the parts of the inner dimension, in the order of the parts: an invocation computes one element of
+// the output.
 //
-//   invocation i = element i:   part 0 -> part 1 -> ... -> bias, what the output held -> output
+//   invocation i = element i:   part 0 -> part 1 -> ... -> bias, the output's old element -> output
 //
 // Budget: one sum in registers; no shared memory; 4 bytes read for each part of an element.
 #version 460

@@ -1,4 +1,4 @@
-// Copies operand a as float32, its inner dimension in a row of memory: what matmul_lane.comp reads fastest.
+// Copies operand a as float32, with the inner dimension dense in memory, as matmul_lane.comp reads it fastest.
 //
 //                        4 inner elements
 //   4 outer elements   | invocation 0     | invocation n     |     n: the number of quads of outer elements
@@ -6,8 +6,8 @@
 //
 // Budget: 16 numbers in registers; no shared memory; each element is read once, and written as 4 bytes.
 //
-// The copy begins with the range that is bound for the partial sums, and its strides are those of the output; rows are
-// the operand's outer dimension.
+// The copy begins where the range for partial sums is bound, and has the strides of the output. Its rows are the operand's
+// outer dimension.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -21,7 +21,7 @@ layout(set = 0, binding = VKATTN_MATMUL_BINDING_PARTIALS, std430) writeonly buff
 vec2 pair_of(vec2 numbers) { return numbers; }
 #endif
 
-// Elements inner .. inner + 3 of a row. Behind the last they repeat it: they lie between the copy's rows.
+// Elements inner .. inner + 3 of a row. The last one stands for those behind it, which lie between the copy's rows.
 vec4 row4(uint a_index, uint inner) {
   if (inner + 4u <= params.inner) return a_inner4(a_index, inner);
   vec4 row;

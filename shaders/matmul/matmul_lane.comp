@@ -4,18 +4,18 @@
 //                    kColumns columns of b, read at one address by all invocations
 //                  +------------------------+
 //   invocation 0   | kRows x kColumns sums  |
-//   invocation 1   | its own rows, the same |
+//   invocation 1   | other rows, the same   |
 //   ...            | columns                |
 //                  +------------------------+
 //
 // Budget. Example: 8 invocations of 8 rows x 32 columns, kInner = 8, e = 4 bytes an element.
-//   registers      kRows * kColumns sums + kRows * kInner of a + kColumns * kInner of b = 256 + 64 + 256; a CPU has
-//                  most in its cache
+//   registers      kRows * kColumns sums + kRows * kInner of a + kColumns * kInner of b = 256 + 64 + 256; a CPU keeps
+//                  most of them in its cache
 //   shared memory  none
 //   memory         each multiply-add reads e / kColumns bytes of a + e / (kRows * kWorkgroupSize) of b = 1/8 + 1/16
 //
-// Made for CPU implementations, where a load at one address is one scalar load and a broadcast; see attention_lane.comp
-// for what lavapipe does with loops.
+// Made for CPU implementations: there a load at one address is a scalar load and a broadcast. attention_lane.comp says what
+// lavapipe does with loops.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -23,8 +23,8 @@
 #include "matmul/operands.glsl"
 #include "matmul/results.glsl"
 
-// The first elements of the rows and columns; where they are loaded 4 at a time, every fourth counts. Those beyond the
-// last repeat it and are not stored.
+// Indices of the first elements of rows and columns. If loads take 4 rows or columns, only every fourth index is used. The
+// last row or column stands for those beyond it, which are not stored.
 uint a_index[kRows], b_index[kColumns];
 float sums[kRows * kColumns];
 
@@ -39,7 +39,7 @@ void find_operands(Block block, uint first_row) {
   }
 }
 
-const uint kQuads = kInner / 4;  // of a step
+const uint kQuads = kInner / 4;  // quads of a step
 
 vec4 in_own_width(vec4 numbers) {
   const uint zero = params.bias_row_stride & params.bias_column_stride;
@@ -54,7 +54,7 @@ void add_products_of_step(uint inner) {
       [[unroll]] for (uint r = 0; r < kRows; r += 4) {
         [[unroll]] for (uint i = 0; i < 4; ++i) {
           const vec4 rows = in_own_width(a_outer4(a_index[r], inner + 4 * q + i));
-          // Only where kRows is a multiple of 4 are there such loads.
+          // Such loads require that kRows is a multiple of 4; min() only keeps the index in range.
           [[unroll]] for (uint d = 0; d < 4; ++d) a[min(r + d, kRows - 1) * kQuads + q][i] = rows[d];
         }
       }
@@ -64,7 +64,7 @@ void add_products_of_step(uint inner) {
       }
     }
   }
-  // All loads before all products: the compiler puts branches around loads, over which sums would be spilled.
+  // All loads come before all products: the compiler branches around loads, and would spill sums over the branches.
   vec4 b[kColumns * kQuads];
   [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     if (kBLoads == VKATTN_MATMUL_LOADS_OUTER) {
@@ -78,8 +78,8 @@ void add_products_of_step(uint inner) {
       [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c * kQuads + q] = b_inner4(b_index[c], inner + 4 * q);
     }
   }
-  // Two columns at a time, as kColumns is even: registers hold the numbers of b and two sums, and most of a lies beside them
-  // and is read once for both. Sums lie there too: each is loaded, and stored under a mask, once a step.
+  // Two columns at a time, as kColumns is even. Registers hold the numbers of b and two sums; most of a lies in memory, and is
+  // read once for both columns. The other sums lie there too: a step loads each once and stores it once, under a mask.
   [[unroll]] for (uint c = 0; c < kColumns; c += 2) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       vec2 sum = vec2(sums[c * kRows + r], sums[(c + 1) * kRows + r]);
@@ -94,7 +94,7 @@ void add_products_of_step(uint inner) {
   }
 }
 
-// The same of one element.
+// Adds the products of one element of the inner dimension to all sums.
 void add_products(uint inner) {
   float a[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) a[r] = a_element(a_index[r], inner);

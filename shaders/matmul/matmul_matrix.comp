@@ -1,5 +1,5 @@
-// Matrix multiplication on matrix units (VK_KHR_cooperative_matrix): a workgroup computes a block of rows and columns
-// of the output, kInner elements of the inner dimension a step, which it stages in shared memory.
+// Matrix multiplication on matrix units (VK_KHR_cooperative_matrix): a workgroup computes a block of rows and columns of the
+// output. In each step it stages kInner elements of the inner dimension in shared memory.
 //
 //   kSubgroups subgroups are a grid of kGridColumns columns:
 //
@@ -11,8 +11,8 @@
 //   kRows rows      | subgroup 2             | subgroup 3             |
 //                   +------------------------+------------------------+
 //
-// Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, 64 rows x 64 columns, kInner = 32; a by rows, b by
-// rows.
+// Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, a grid of 2 columns, 64 rows x 64 columns, kInner = 32; a
+// and b by rows.
 //   registers      of a lane: kRows * kColumns / 32 sums + 4 * (kAFetches + kBFetches) of the next step + (kRows + kN)
 //                  * kK / (2 * 32) operands = 128 + 32 + 20
 //   shared memory  16 * (VKATTN_MATMUL_MATRIX_STAGE4 of a + of b) + 4 * VKATTN_MATMUL_RESULT_STAGE bytes
@@ -20,7 +20,7 @@
 //   memory         each multiply-add reads 2 / kBlockColumns bytes of a + 2 / kBlockRows of b = 1/64 + 1/64
 //   stages         each multiply-add reads 2 / kColumns bytes of a + 2 / kRows of b = 1/32 + 1/32
 //
-// Operands are staged as they are stored, lines along whichever dimension is dense in memory. They are 16-bit, sums
+// Operands are staged as they are stored, in lines along the dimension that is dense in memory. Operands are 16-bit, sums
 // float32.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -32,7 +32,7 @@
 #include "matmul/results.glsl"
 #include "shared/shared_memory.h"
 
-// The defaults are a shape that lavapipe lists: validation layer 1.4.309 checks them in place of the values in force.
+// The defaults are a shape that lavapipe lists, as validation layer 1.4.309 checks them in place of the values in force.
 layout(constant_id = VKATTN_MATMUL_SPEC_MATRIX_M) const uint kM = 8;
 layout(constant_id = VKATTN_MATMUL_SPEC_MATRIX_N) const uint kN = 8;
 layout(constant_id = VKATTN_MATMUL_SPEC_MATRIX_K) const uint kK = 8;
@@ -44,7 +44,7 @@ layout(constant_id = VKATTN_MATMUL_SPEC_B_LOADS8) const bool kBLoads8 = false;
 const uint kSubgroups = kWorkgroupSize / kSubgroupSize;
 const uint kBlockRows = kSubgroups / kGridColumns * kRows;
 const uint kBlockColumns = kGridColumns * kColumns;
-const uint kRowBlocks = kRows / kM;  // of a subgroup
+const uint kRowBlocks = kRows / kM;  // blocks of a subgroup
 const uint kColumnBlocks = kColumns / kN;
 const uint kInnerBlocks = kInner / kK;
 
@@ -52,12 +52,12 @@ const uint kInnerBlocks = kInner / kK;
 #define MatrixB coopmat<VKATTN_MATRIX_ELEMENT, gl_ScopeSubgroup, kK, kN, gl_MatrixUseB>
 #define MatrixC coopmat<float, gl_ScopeSubgroup, kM, kN, gl_MatrixUseAccumulator>
 
-// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
+// A thread's arrays are globals, as GLSL passes arrays by copying them.
 MatrixC sums[kRowBlocks * kColumnBlocks];
 shared float result_stage[VKATTN_MATMUL_RESULT_STAGE(kSubgroups, kM, kN)];
 
-// Operands are staged in lines, along the inner dimension or, with VKATTN_MATMUL_LOADS_OUTER, along the other. A thread moves
-// vectors of 8 elements of a line.
+// Operands are staged in lines along the inner dimension, or, with VKATTN_MATMUL_LOADS_OUTER, along the outer one. A thread
+// moves vectors of 8 elements of a line.
 const bool kAByOuter = kALoads == VKATTN_MATMUL_LOADS_OUTER;
 const bool kBByOuter = kBLoads == VKATTN_MATMUL_LOADS_OUTER;
 const uint kALine = kAByOuter ? kBlockRows : kInner;  // elements
@@ -71,15 +71,15 @@ const uint kBFetches = (kBVectors + kWorkgroupSize - 1) / kWorkgroupSize;
 shared uvec4 a_stage[VKATTN_MATMUL_MATRIX_STAGE4(kAByOuter ? kInner : kBlockRows, kALine)];
 shared uvec4 b_stage[VKATTN_MATMUL_MATRIX_STAGE4(kBByOuter ? kInner : kBlockColumns, kBLine)];
 
-// Where a thread's vector lies.
+// The place of a thread's vector in memory.
 struct Source {
   uint first;
-  uint second;  // the distance of elements 4 to 7
+  uint second;  // the distance from the first element to elements 4 to 7
 };
 Source a_source[kAFetches], b_source[kBFetches];
 uvec4 a_fetched[kAFetches], b_fetched[kBFetches];
 
-// Functions with `of_b` are those of both operands; it is a constant once they are inlined.
+// Functions with `of_b` serve both operands; of_b is a constant once they are inlined.
 
 bool is_by_outer(bool of_b) { return of_b ? kBByOuter : kAByOuter; }
 uint vector_of(bool of_b, uint n) { return unit_of_share(n, of_b ? kBVectors : kAVectors, kWorkgroupSize); }
@@ -88,7 +88,7 @@ uint along_line(bool of_b, uint n) { return vector_of(of_b, n) % ((of_b ? kBLine
 uint inner_of(bool of_b, uint n) { return is_by_outer(of_b) ? line_of(of_b, n) : along_line(of_b, n); }
 uint outer_of(bool of_b, uint n) { return is_by_outer(of_b) ? along_line(of_b, n) : line_of(of_b, n); }
 
-// Outer elements behind the last repeat others, as nothing of theirs is stored.
+// Other elements stand for outer elements behind the last, whose results are not stored.
 Source source_of(Block block, bool of_b, uint n) {
   const uint size = of_b ? params.columns : params.rows;
   const uint outer = (of_b ? block.first_column : block.first_row) + outer_of(of_b, n);
@@ -107,7 +107,7 @@ uvec4 dense8(bool of_b, uint index, uint second) {
   return uvec4(VKATTN_LOAD2(a, index >> 2), VKATTN_LOAD2(a, (index + second) >> 2));
 }
 
-// One element of the inner dimension, 0 behind the last of the block.
+// The bits of one element of the inner dimension; 0 behind the last of the block.
 uint bits_at(bool of_b, uint first, uint inner, uint last) {
   const uint existing = min(inner, last);
   uint bits;
@@ -123,7 +123,7 @@ uint bits2_at(bool of_b, uint first, uint inner, uint last) {
   return bits_at(of_b, first, inner, last) | bits_at(of_b, first, inner + 1u, last) << 16;
 }
 
-// A thread's vector of a step. Inner elements behind the last are zeros; `whole`: there are none.
+// The thread's n-th vector of a step. Inner elements behind the last are zeros; `whole` says that there are none.
 uvec4 vector8(Block block, bool of_b, Source source, uint n, uint inner, bool whole) {
   const uint last = block.inner_end - 1u;
   const uint at = inner + inner_of(of_b, n);
@@ -142,13 +142,12 @@ void find_vectors(Block block) {
   [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(block, true, n);
 }
 
-// To registers: all vectors before the first is written, so that latencies overlap.
+// Fetches all vectors to registers before the first is written, so that their latencies overlap.
 void fetch_vectors(Block block, uint inner, bool whole) {
   [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = vector8(block, false, a_source[n], n, inner, whole);
   [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = vector8(block, true, b_source[n], n, inner, whole);
 }
 
-// From there to shared memory.
 void stage_vectors() {
   [[unroll]] for (uint n = 0; n < kAFetches; ++n) {
     if (!is_own_unit(n, kAVectors, kWorkgroupSize)) continue;
@@ -169,7 +168,6 @@ void fetch(Block block, uint inner) {
   }
 }
 
-// Where a subgroup is, for good: its first row and column in the block.
 uint subgroup_row = gl_SubgroupID / kGridColumns * kRows;
 uint subgroup_column = gl_SubgroupID % kGridColumns * kColumns;
 
@@ -205,7 +203,7 @@ void add_products() {
   }
 }
 
-// By way of the subgroup's stage, as the layout of a matrix over the lanes is the driver's own.
+// Stores a matrix of sums through the subgroup's stage, as the driver chooses how a matrix lies over the lanes.
 void store_matrix(Block block, uint matrix) {
   const uint r = matrix / kColumnBlocks;
   const uint c = matrix % kColumnBlocks;
@@ -219,12 +217,12 @@ void store_matrix(Block block, uint matrix) {
       store_sum(block.part, block.batch, row, column, result_stage[first + i]);
     }
   }
-  subgroup_barrier();  // the next matrix is written over this one
+  subgroup_barrier();  // the next matrix overwrites this one
 }
 
 void main() {
   const uint unit = first_unit_of_group(1);
-  if (!has_unit(unit)) return;  // of all threads
+  if (!has_unit(unit)) return;  // uniform over the workgroup, so no barrier is missed
   const Block block = block_of(unit, kBlockRows, kBlockColumns);
   [[unroll]] for (uint i = 0; i < kRowBlocks * kColumnBlocks; ++i) sums[i] = MatrixC(0.0);
   if (block.inner_begin < block.inner_end) {
@@ -232,10 +230,10 @@ void main() {
     fetch(block, block.inner_begin);
     for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
       stage_vectors();
-      workgroup_barrier();  // what is staged is read by others
+      workgroup_barrier();  // the stages are complete before other threads read them
       if (inner + kInner < block.inner_end) fetch(block, inner + kInner);
       add_products();
-      workgroup_barrier();  // what was read is written over
+      workgroup_barrier();  // the stages were read before the next step overwrites them
     }
   }
 #define VKATTN_STORE_MATRIX(MATRIX) store_matrix(block, MATRIX)

@@ -1,13 +1,12 @@
-// Matrix multiplication tiled through shared memory, for GPUs without matrix units: a workgroup computes a block of
-// rows and columns of the output, kInner elements of the inner dimension a step, and reads each from memory once for
-// the block.
+// Matrix multiplication tiled through shared memory, for GPUs without matrix units: a workgroup computes a block of rows and
+// columns of the output, with kInner elements of the inner dimension in each step, and reads each element from memory once.
 //
 //   kWorkgroupSize threads are a grid of kGridColumns columns. Thread (r, c) owns kRows x kColumns sums:
 //
 //                   4 columns of c       4 columns of c
 //                 +------+             +------+
-//   4 rows of r   | sums | ........... | sums |    a thread has 4 neighbours of every 4 * kGridColumns columns, and of
-//                 +------+             +------+    every 4 * (grid rows) rows; of fewer than 4 it has neighbours
+//   4 rows of r   | sums | ........... | sums |    a thread has 4 neighbours in every 4 * kGridColumns columns, and in
+//                 +------+             +------+    every 4 * (grid rows) rows; if it has fewer than 4, they are neighbours
 //                 :                    :
 //   4 rows of r   | sums | ........... | sums |
 //                 +------+             +------+
@@ -33,11 +32,11 @@ const uint kGridRows = kWorkgroupSize / kGridColumns;
 const uint kBlockRows = kGridRows * kRows;
 const uint kBlockColumns = kGridColumns * kColumns;
 
-// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
+// A thread's array is a global, as GLSL passes arrays by copying them.
 float sums[kRows * kColumns];
 
-// Operands are staged by rows of the inner dimension. A thread moves quads of elements, which lie along the inner dimension or,
-// with VKATTN_MATMUL_LOADS_OUTER, along the other.
+// Operands are staged in rows, one for each element of the inner dimension. A thread moves quads of elements along the inner
+// dimension, or, with VKATTN_MATMUL_LOADS_OUTER, along the outer one.
 const uint kAStride = kBlockRows + 4;
 const uint kBStride = kBlockColumns + 4;
 const uint kAStageQuads = kBlockRows * kInner / 4;
@@ -49,7 +48,7 @@ shared float b_stage[VKATTN_MATMUL_TILE_STAGE(kBlockColumns, kInner)];
 vec4 a_fetched[kAFetches], b_fetched[kBFetches];
 uint a_source[kAFetches], b_source[kBFetches];
 
-// Functions with `of_b` are those of both operands; it is a constant once they are inlined.
+// Functions with `of_b` serve both operands; of_b is a constant once they are inlined.
 
 bool is_by_outer(bool of_b) { return (of_b ? kBLoads : kALoads) == VKATTN_MATMUL_LOADS_OUTER; }
 uint quad_of(bool of_b, uint n) { return unit_of_share(n, of_b ? kBStageQuads : kAStageQuads, kWorkgroupSize); }
@@ -64,7 +63,7 @@ uint inner_of(bool of_b, uint n) {
   return is_by_outer(of_b) ? quad_of(of_b, n) / block_quads : quad_of(of_b, n) % (kInner / 4u) * 4u;
 }
 
-// Outer elements behind the last repeat it, as nothing of theirs is stored.
+// The last outer elements stand for those behind them, whose results are not stored.
 uint source_of(Block block, bool of_b, uint n) {
   const uint last = (of_b ? params.columns : params.rows) - (is_by_outer(of_b) ? 4u : 1u);
   const uint outer = min((of_b ? block.first_column : block.first_row) + outer_of(of_b, n), last);
@@ -81,7 +80,7 @@ vec4 outer4_at(bool of_b, uint source, uint inner) {
   return of_b ? b_outer4(source, inner) : a_outer4(source, inner);
 }
 
-// A quad where inner elements behind the last of the block are zeros.
+// A quad with zeros for inner elements behind the last of the block.
 vec4 part_at(bool of_b, uint source, uint inner, uint last) {
   if (is_by_outer(of_b)) {
     return mix(vec4(0.0), outer4_at(of_b, source, min(inner, last)), bvec4(inner <= last));
@@ -93,7 +92,7 @@ vec4 part_at(bool of_b, uint source, uint inner, uint last) {
   return elements;
 }
 
-// A thread's quad of a step; `whole`: there are no inner elements behind the last.
+// The thread's n-th quad of a step; `whole` says that there are no inner elements behind the last.
 vec4 quad_at(Block block, bool of_b, uint source, uint n, uint inner, bool whole) {
   const uint at = inner + inner_of(of_b, n);
   if (!whole) return part_at(of_b, source, at, block.inner_end - 1u);
@@ -106,13 +105,12 @@ void find_quads(Block block) {
   [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_source[n] = source_of(block, true, n);
 }
 
-// To registers: all quads before the first is written, so that their latencies overlap.
+// Fetches all quads to registers before the first is written, so that their latencies overlap.
 void fetch_quads(Block block, uint inner, bool whole) {
   [[unroll]] for (uint n = 0; n < kAFetches; ++n) a_fetched[n] = quad_at(block, false, a_source[n], n, inner, whole);
   [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = quad_at(block, true, b_source[n], n, inner, whole);
 }
 
-// From there to shared memory.
 void stage_quads() {
   [[unroll]] for (uint n = 0; n < kAFetches; ++n) {
     if (!is_own_unit(n, kAStageQuads, kWorkgroupSize)) continue;
@@ -126,7 +124,7 @@ void stage_quads() {
   }
 }
 
-// The i-th of a thread's rows or columns in the block, of which it has `count`, among `threads` threads.
+// The i-th row (or column) of a thread in the block: each of `threads` threads has `count` of them.
 uint own_outer(uint i, uint count, uint thread, uint threads) {
   return count < 4 ? thread * count + i : (i / 4 * threads + thread) * 4 + i % 4;
 }
@@ -155,7 +153,7 @@ void fetch(Block block, uint inner) {
 
 void main() {
   const uint unit = first_unit_of_group(1);
-  if (!has_unit(unit)) return;  // of all threads
+  if (!has_unit(unit)) return;  // uniform over the workgroup, so no barrier is missed
   const Block block = block_of(unit, kBlockRows, kBlockColumns);
   [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) sums[i] = 0.0;
   if (block.inner_begin < block.inner_end) {
@@ -163,10 +161,10 @@ void main() {
     fetch(block, block.inner_begin);
     for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
       stage_quads();
-      barrier();  // what is staged is read by others
+      barrier();  // the stages are complete before other threads read them
       if (inner + kInner < block.inner_end) fetch(block, inner + kInner);
       add_products();
-      barrier();  // what was read is written over
+      barrier();  // the stages were read before the next step overwrites them
     }
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {

@@ -1,10 +1,10 @@
-// The two operands. Each has an outer dimension, that of the output (rows of a, columns of b), and the inner one. For each
+// The two operands. Each has an inner dimension and an outer one, which the output has too: rows of a, columns of b. For each
 // operand NAME this defines
 //   uint  NAME_outer(batch, outer)            index of its element (outer, 0)
 //   float NAME_element(outer_index, inner)    one element
 //   vec4  NAME_inner4(outer_index, inner)     elements inner .. inner + 3; inner is a multiple of 4
 //   vec4  NAME_outer4(outer_index, inner)     elements outer .. outer + 3, with VKATTN_MATMUL_LOADS_OUTER
-// All elements that are named exist.
+// All of these elements must exist.
 #ifndef VKATTN_MATMUL_OPERANDS
 #define VKATTN_MATMUL_OPERANDS
 
@@ -13,7 +13,7 @@
 #include "lib/views.glsl"
 #include "matmul/specialization.glsl"
 
-// Blocks lie along the inner dimension: outer indices count elements from the tensor's first one.
+// Blocks lie along the inner dimension; then outer indices count elements from the tensor's first one.
 bool is_blocks(uint type) { return type == VKATTN_TYPE_Q8_0 || type == VKATTN_TYPE_Q4_0; }
 
 #define VKATTN_MATMUL_OPERAND(NAME, BINDING, TYPE, LOADS)                                                       \

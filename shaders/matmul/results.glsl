@@ -1,4 +1,4 @@
-// Where sums go: to the output, with bias and what the output held, or, of a part of the inner dimension, to the workspace.
+// Where sums go: to the output, plus bias and the output's old elements, or, if the inner dimension is split, to the workspace.
 #ifndef VKATTN_MATMUL_RESULTS
 #define VKATTN_MATMUL_RESULTS
 
@@ -15,8 +15,8 @@ layout(set = 0, binding = VKATTN_MATMUL_BINDING_OUTPUT, std430) buffer OutputHal
 uint output_half(uint index) { return uint(output_halves[index]); }
 void store_output_half(uint index, uint bits) { output_halves[index] = uint16_t(bits); }
 #else
-// The other half of a word may be written by another invocation at the same time. Each half has one writer, so the word
-// ends up the same in whatever order the atomics run.
+// Another invocation may write the other half of the word at the same time. Each half has one writer, so the atomics give the
+// same word in any order.
 uint output_half(uint index) { return atomicOr(output_words[index >> 1], 0u) >> (index & 1u) * 16u & 0xffffu; }
 void store_output_half(uint index, uint bits) {
   const uint shift = (index & 1u) * 16u;
@@ -36,7 +36,7 @@ uint output_index(uint batch, uint row, uint column) {
          column * params.output_column_stride;
 }
 
-// The sum over all of the inner dimension.
+// Stores a sum over all of the inner dimension.
 void store_output(uint batch, uint row, uint column, float sum) {
   const uint index = output_index(batch, row, column);
   float result = sum;
@@ -54,7 +54,7 @@ uint partial_index(uint part, uint batch, uint row, uint column) {
   return ((part * params.batch + batch) * params.rows + row) * params.columns + column;
 }
 
-// The sum over a part.
+// Stores a sum over a part of the inner dimension.
 void store_sum(uint part, uint batch, uint row, uint column, float sum) {
   if (kSplit) {
     partials[partial_index(part, batch, row, column)] = sum;

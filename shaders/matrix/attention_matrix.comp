@@ -1,5 +1,5 @@
 // Attention on matrix units (VK_KHR_cooperative_matrix): a workgroup computes a block of query rows from tiles of keys
-// and values that it stages in shared memory.
+// and values, which it stages in shared memory.
 //
 //                  kBlockKeys keys, staged               kSliceDims dims of V, staged
 //                +--------------------------+          +---------------------------------+
@@ -10,21 +10,21 @@
 //
 // Budget. Example: 4 subgroups of 32 lanes, matrices of 16x16x16, kRowBlocks = 1, 32 keys, 128 dims in Q, K and V.
 //   registers      of a lane: kSubgroupRows * (kSliceDims + kBlockKeys) / 32 sums and scores + kSubgroupRows * head
-//                  dims / (2 * 32) of Q where kQueryInRegisters = 64 + 16 + 32 (RDNA3 holds an operand twice), + 4 *
-//                  (kKeyFetches + 2 * kValueFetches) where kPrefetch = 32
+//                  dims / (2 * 32) of Q with kQueryInRegisters = 64 + 16 + 32 (RDNA3 holds an operand twice), + 4 *
+//                  (kKeyFetches + 2 * kValueFetches) with kPrefetch = 32
 //   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 + VKATTN_MATRIX_VALUE_STAGE4 + VKATTN_MATRIX_SCORE_STAGE4
-//                  + VKATTN_MATRIX_FACTOR_STAGE4, and VKATTN_MATRIX_QUERY_STAGE4) bytes
-//                  = 16 * (32 * 17 + 32 * 17 + 64 * 9 + 16 + 1) = 26,896; scales of quantised tensors come beside these
+//                  + VKATTN_MATRIX_FACTOR_STAGE4 + VKATTN_MATRIX_QUERY_STAGE4) bytes
+//                  = 16 * (32 * 17 + 32 * 17 + 64 * 9 + 16 + 1) = 26,896; quantised tensors add stages for scales
 //   memory         each multiply-add reads 2 / kBlockRows bytes of K and V = 1/32
-//   stages         each multiply-add reads 2 / kSubgroupRows bytes of K or V = 1/8; scores and probabilities are 6
-//                  bytes of a row and key, over all dims of both products = 6/256
+//   stages         each multiply-add reads 2 / kSubgroupRows bytes of K or V = 1/8; each row and key has 6 bytes of
+//                  score and probability, shared by all dims of both products = 6/256
 //
 // Each subgroup owns whole rows, so that softmax state never crosses subgroups and a tile takes two workgroup barriers.
 // Scores and sums are float32, operands 16-bit.
 //
-// The layout of a matrix over the lanes is the driver's own. What needs to know rows and columns goes through the
-// subgroup's stage in shared memory: scores as float32, probabilities over them, one factor per row that a load with
-// stride 0 spreads over an accumulator.
+// A driver chooses how a matrix lies over the lanes. Work that needs rows and columns goes through the subgroup's stage in
+// shared memory: scores as float32, probabilities over them, and one factor for each row, which a load with stride 0
+// spreads over an accumulator.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_vote : require
@@ -40,22 +40,22 @@
 #include "matrix/stages.glsl"
 #include "matrix/tiles.glsl"
 
-// A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
-// raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
-// 2^15, and normal numbers down to 2^-21 of the maximum. Beyond 2^27 float32 counts in steps of 16: a headroom of 7
-// is then rounded away, one of 11 would become 16 and a probability 2^16, which float16 does not hold.
+// A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom when it was last raised;
+// it is raised again when a score exceeds it by more than kLimit. So probabilities use float16's range: at most 2^15, and
+// normal numbers down to 2^-21 of the maximum. Beyond 2^27 float32 counts in steps of 16. A headroom of 7 is then rounded
+// away; a headroom of 11 would become 16 and give a probability of 2^16, which float16 does not hold.
 const float kHeadroom = 7.0;
 const float kLimit = 15.0;
 
 float row_reference[kLaneRows];
-float row_sum[kLaneRows];    // of this lane's keys only, until store_rows()
+float row_sum[kLaneRows];    // over this lane's keys only, until store_rows()
 ScoreRow score_rows[kLaneRows];
 int row_key_begin[kLaneRows], row_key_end[kLaneRows];  // a row sees keys begin .. end - 1
 
 uint packed_row(TilePosition tile, uint row_in_subgroup) { return tile.first_row + subgroup_row + row_in_subgroup; }
 
 uvec4 subgroup_query(TilePosition tile, uint row, uint dim) {
-  // Rows beyond the last repeat it; they are not stored.
+  // The last row stands for rows beyond it; they are not stored.
   const uint packed = min(packed_row(tile, row), packed_row_count() - 1u);
   return query_bits8(query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
 }
@@ -71,8 +71,8 @@ void stage_queries(TilePosition tile, uint first_dim) {
   }
 }
 
-// By way of the stage, as many dims at a time as it holds. No loop is left around the matrices: RADV (Mesa 25.0) takes
-// those apart that a loop carries, and holds each 16-bit element in a register of its own from there on.
+// Loads queries through the stage, as many dims at a time as it holds. No loop remains around the matrices: RADV (Mesa
+// 25.0) takes matrices apart that a loop carries, and then holds each 16-bit element in a register of its own.
 void load_queries_to_registers(TilePosition tile) {
   [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     const uint stage_block = b % (kStageDims / kK);
@@ -97,7 +97,7 @@ void load_queries_to_shared(TilePosition tile) {
   }
 }
 
-// Q K^T of the subgroup's rows and the tile, into the subgroup's stage.
+// Writes Q K^T of the subgroup's rows and the tile to the subgroup's stage.
 void compute_scores() {
   MatrixC scores[kRowBlocks * kKeyBlocks];
   [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
@@ -139,7 +139,7 @@ vec4 kept_probabilities(vec4 probabilities, uint row_index, ivec4 keys) {
   return probabilities;
 }
 
-// Turns the lane's part of one row of scores into probabilities. True where the row's reference was raised.
+// Turns the lane's part of one row of scores into probabilities. Returns true if it raised the row's reference.
 bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const uint row = subgroup_row + lane_row + row_index * kSubgroupSize;
   const uint stage_row = row * kScoreStride4;
@@ -148,7 +148,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const float scale = params.scale_log2 * key_head_scale();
   float maximum = kHiddenScore;
   [[unroll]] for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
-    // Not fused with the subtraction below: the reference is the maximum of rounded products.
+    // `precise` keeps it from being fused with the subtraction below: the reference is the maximum of rounded products.
     precise const vec4 scaled =
         uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * scale;
     scores[v] = scaled;
@@ -161,12 +161,12 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
     maximum = max(maximum, subgroupShuffleXor(maximum, lanes));
   }
   const float old_reference = row_reference[row_index];
-  const bool raised = maximum - old_reference > kLimit;  // a sum would be rounded
+  const bool raised = maximum - old_reference > kLimit;  // as a difference: a sum would be rounded
   const float reference = raised ? maximum - kHeadroom : old_reference;
   const float rescale = rescale_factor(old_reference, reference);
   if (lane_part == 0) factor_stage[row] = rescale;
   float sum = row_sum[row_index] * rescale;
-  // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
+  // Probabilities overwrite the row's scores, also those of its other lanes, which must have read them.
   if (kRowLanes > 1) subgroup_barrier();
   [[unroll]] for (uint v = 0; v < kLaneKeys8; ++v) {
     vec4 low = exp2(scores[v * 2] - reference);
@@ -185,7 +185,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
       low = kept_probabilities(low, row_index, keys);
       high = kept_probabilities(high, row_index, keys + 4);
     }
-    if (kValuesScaled) {  // rounded with the scales only
+    if (kValuesScaled) {  // the products with the scales are rounded, not these
       const uint part = stage_row + lane_part * kLaneKeys8 * 2u + v * 2;
       score_stage[part] = floatBitsToUint(mix(low, vec4(kHiddenProbability), low_hidden));
       score_stage[part + 1] = floatBitsToUint(mix(high, vec4(kHiddenProbability), high_hidden));
@@ -258,7 +258,7 @@ void process_tile(int first_key, int key_end, bool masked) {
   }
 }
 
-// Writes kStageBlocks blocks of the outputs, which the stage holds, from block `first` of the slice on.
+// Writes kStageBlocks blocks of the outputs from the stage. The first one is block `first` of the slice.
 void store_stage(TilePosition tile, uint first, uint slice) {
   for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * kBlockKeys; i += kSubgroupSize) {
     const uint row = i / kBlockKeys;
@@ -274,8 +274,8 @@ void store_stage(TilePosition tile, uint first, uint slice) {
   }
 }
 
-// Counts what a row starts from. Last, as probabilities relative to a start far above the scores are beyond 16 bits. Returns
-// what the row's sums are to be multiplied by.
+// Adds the row's start to its sum, and returns the factor of the row's sums. It comes last: probabilities relative to a
+// start far above the scores would not fit 16 bits.
 float add_start(TilePosition tile, uint head, inout float reference, inout float sum) {
   const float weight = start_weight(head, tile.split);
   if (weight == 0.0) return 1.0;
@@ -311,7 +311,7 @@ void store_rows(TilePosition tile, uint slice) {
   scale_sums();
   [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      // Constant indices, so that the sums stay in registers; the branch is uniform.
+      // Constant indices keep the sums in registers. The branch is uniform.
       [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
         if (n / kStageBlocks != first / kStageBlocks) continue;
         coopMatStore(sums[r * kValueBlocks + n], score_stage,
@@ -339,7 +339,8 @@ void begin_rows(TilePosition tile, int kv_length) {
   [[unroll]] for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
 }
 
-// The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
+// Computes one slice of the value dims. A head whose sums do not fit the registers takes several slices, each of which
+// computes the scores again.
 void attend(TilePosition tile, uint slice, int kv_length) {
   begin_rows(tile, kv_length);
   const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, int(kBlockKeys), int(kBlockKeys));
@@ -349,7 +350,7 @@ void attend(TilePosition tile, uint slice, int kv_length) {
   if (kPrefetch) fetch_tile(tile, first_key, key_end, slice);
   while (first_key < key_end) {  // tested at both ends, see lib/key_walk.glsl
     const int following_key = next_step(walk, first_key);
-    workgroup_barrier();  // the stages of keys and values are still read by the previous tile or slice
+    workgroup_barrier();  // the previous tile or slice still reads the stages of keys and values
     if (kPrefetch) {
       place_tile();
       fetch_tile(tile, following_key, key_end, slice);
@@ -357,7 +358,7 @@ void attend(TilePosition tile, uint slice, int kv_length) {
       load_tile(tile, first_key, key_end, slice);
     }
     load_scales(tile.batch, tile.kv_head, first_key, key_end, slice);
-    workgroup_barrier();  // the stages are complete; so are queries in shared memory
+    workgroup_barrier();  // the stages and the queries in shared memory are complete
     if (!kSkipTiles || sees_step(own, first_key)) {
       process_tile(first_key, key_end, is_masked(own, first_key));
     }

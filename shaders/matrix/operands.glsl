@@ -1,11 +1,11 @@
-// The operands of the matrix kernel, in memory, and its specialization constants.
+// The operands of the matrix kernel in memory, and its specialization constants.
 #ifndef VKATTN_MATRIX_OPERANDS
 #define VKATTN_MATRIX_OPERANDS
 
 #include "lib/matrix_operands.glsl"
 #include "lib/tensor_bits.glsl"
 
-layout(constant_id = VKATTN_SPEC_MATRIX_ROW_BLOCKS) const uint kRowBlocks = 1;  // of kM rows, in each subgroup
+layout(constant_id = VKATTN_SPEC_MATRIX_ROW_BLOCKS) const uint kRowBlocks = 1;  // blocks of kM rows in each subgroup
 layout(constant_id = VKATTN_SPEC_MATRIX_KEYS) const uint kBlockKeys = 32;
 layout(constant_id = VKATTN_SPEC_MATRIX_SLICE_DIMS) const uint kSliceDims = 64;
 layout(constant_id = VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS) const bool kQueryInRegisters = true;

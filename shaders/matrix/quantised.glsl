@@ -1,11 +1,11 @@
-// Scales of quantised keys and values on matrix units; lib/matrix_quantised.glsl has the elements without them. Scales, one
-// for 32 dims of a key, never enter an operand by themselves, where they would be rounded: those of keys multiply sums over
-// 32 dims, those of values the probabilities before these are rounded once.
+// Scales of quantised keys and values on matrix units; lib/matrix_quantised.glsl has the elements without them. A scale
+// serves 32 dims of a key. Scales never become operands themselves, which would round them: scales of keys multiply sums
+// over 32 dims, and scales of values multiply probabilities before these are rounded once.
 //
-// Only shaders with features have quantised tensors, in builds with them: the others have functions that do nothing.
-//   bool kKeysScaled, kValuesScaled     those that have a scale for 32 dims
-//   void load_scales()                  those of a tile, to their stages
-//   void compute_scaled_scores()        Q K^T with scales, into the subgroup's stage
+// Only shaders with features, in builds with quantised tensors, have code here; in others the functions do nothing.
+//   bool kKeysScaled, kValuesScaled     true if each 32 dims have a scale
+//   void load_scales()                  brings a tile's scales to their stages
+//   void compute_scaled_scores()        writes Q K^T with scales to the subgroup's stage
 //   void accumulate_scaled_values()     sums += P V with scales
 #ifndef VKATTN_MATRIX_QUANTISED
 #define VKATTN_MATRIX_QUANTISED
@@ -19,8 +19,8 @@
 
 #if VKATTN_FEATURES && VKATTN_QUANTISED
 
-const uint kScaleDims = 32;  // that share a scale
-// float8 has one scale for a head instead, which multiplies scores or outputs.
+const uint kScaleDims = 32;  // dims that share a scale
+// float8 has one scale for a head instead. It multiplies scores or outputs.
 const bool kKeysScaled = kKeysQuantised && kKeyType != VKATTN_TYPE_FLOAT8_E4M3;
 const bool kValuesScaled = kValuesQuantised && kValueType != VKATTN_TYPE_FLOAT8_E4M3;
 
@@ -30,13 +30,13 @@ const uint kScaleHeadBlocks = kScaleDims / kK;                     // matrices a
 const uint kScaleValueBlocks = kScaleDims / kN;
 const uint kProductStride8 = VKATTN_MATRIX_STRIDE(kBlockKeys);
 
-// By scale, then by key.
+// Scales in the order of scale, then key.
 shared float key_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kKeyScales, kKeysScaled) * 4];
 shared vec4 value_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kValueScales, kValuesScaled)];
-// By subgroup: probabilities times the scales of 32 value dims, as operands.
+// For each subgroup: probabilities times the scales of 32 value dims, as operands.
 shared uvec4 product_stage[VKATTN_MATRIX_PRODUCT_STAGE4(kBlockRows, kBlockKeys, kValuesScaled)];
 
-// The scales of a tile. 0 for keys from key_end on, which are never read.
+// Stages the scales of a tile. Keys from key_end on are never read; their scales are 0.
 void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slice) {
   if (kKeysScaled) {
     [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kKeyScales; i += kThreads) {
@@ -55,7 +55,7 @@ void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slic
   }
 }
 
-// Q K^T where the dims of a key have a scale for each kScaleDims, into the subgroup's stage.
+// Writes Q K^T to the subgroup's stage, for keys that have a scale for each kScaleDims dims.
 void compute_scaled_scores() {
   [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
     MatrixC scores[kRowBlocks];
@@ -72,7 +72,7 @@ void compute_scaled_scores() {
           part[r] = coopMatMulAdd(queries, keys, part[r]);
         }
       }
-      MatrixC scales;  // the same in every row
+      MatrixC scales;  // equal in all rows
       coopMatLoad(scales, key_scale_stage, s * kBlockKeys + n * kN, 0, gl_CooperativeMatrixLayoutRowMajor);
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) scores[r] = scores[r] + part[r] * scales;
     }
@@ -80,14 +80,14 @@ void compute_scaled_scores() {
   }
 }
 
-// Probabilities times scales, and 0 for hidden keys, whatever their scales are: told by kHiddenProbability, as the scale of
-// a visible one counts also where its probability is 0.
+// Probabilities times scales; 0 for hidden keys, whatever their scales are. kHiddenProbability marks hidden keys, as the
+// scale of a visible key counts even if its probability is 0.
 vec4 scaled_probabilities(uvec4 bits, vec4 scales) {
   const vec4 probabilities = uintBitsToFloat(bits);
   return mix(probabilities * scales, vec4(0.0), equal(probabilities, vec4(kHiddenProbability)));
 }
 
-// The largest finite magnitude, or `largest`.
+// The larger of `largest` and the finite magnitudes of `products`.
 float largest_of(vec4 products, float largest) {
   [[unroll]] for (uint i = 0; i < 4; ++i) {
     const uint magnitude = floatBitsToUint(products[i]) & 0x7fffffffu;
@@ -96,12 +96,12 @@ float largest_of(vec4 products, float largest) {
   return largest;
 }
 
-// The lane's part of a row of probabilities, which it has left in the stage, times the scales of kScaleDims value dims:
-// as operands, the row's largest at kLargestProduct, and the row's factor that undoes this. Far from 16 bits' least
-// normal number, so that rounding stays relative.
+// Multiplies the lane's part of a row of probabilities, which it has left in the stage, by the scales of kScaleDims value
+// dims. The products become operands, scaled so that the row's largest is kLargestProduct: far from the least normal number
+// of 16 bits, rounding stays relative. The row's factor undoes this scaling.
 void place_row_products(uint scale, uint row) {
   const float kLargestProduct = 16384.0;
-  const float kLeast = 1e-30;  // nothing beside the row's other tiles, and its reciprocal is finite
+  const float kLeast = 1e-30;  // negligible beside the row's other tiles; its reciprocal is finite
   const uint part = row * kScoreStride4 + lane_part * kLaneKeys8 * 2u;
   const uint first_scales = scale * (kBlockKeys / 4) + lane_part * kLaneKeys8 * 2u;
   vec4 products[kLaneKeys8 * 2];
@@ -121,10 +121,10 @@ void place_row_products(uint scale, uint row) {
   if (lane_part == 0) factor_stage[row] = largest * (1.0 / kLargestProduct);
 }
 
-// sums += P V of values that have a scale for each kScaleDims dims.
+// sums += P V, for values that have a scale for each kScaleDims dims.
 void accumulate_scaled_values() {
   [[unroll]] for (uint s = 0; s < kValueScales; ++s) {
-    subgroup_barrier();  // products and factors were read before these overwrite them
+    subgroup_barrier();  // products and factors were read before the next ones overwrite them
     [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
       place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
     }
@@ -146,7 +146,7 @@ void accumulate_scaled_values() {
       }
     }
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      MatrixC factors;  // the same in every column
+      MatrixC factors;  // equal in all columns
       coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
       [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
         const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;

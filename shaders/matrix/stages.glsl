@@ -1,5 +1,5 @@
-// What the matrix kernel's workgroup holds: the shape of its tile, the stages in shared memory, the matrices in
-// registers, and how matrices come from one to the other.
+// What the workgroup of the matrix kernel holds: the shape of its tile, the stages in shared memory, the matrices in
+// registers, and the loads and stores between stages and matrices.
 #ifndef VKATTN_MATRIX_STAGES
 #define VKATTN_MATRIX_STAGES
 
@@ -15,11 +15,11 @@ const uint kSubgroupRows = kRowBlocks * kM;
 const uint kBlockRows = kSubgroups * kSubgroupRows;
 const uint kHeadBlocks = (kHeadDim + kK - 1) / kK;      // blocks along the head dimension, the last padded with zeros
 const uint kKeyBlocks = kBlockKeys / kN;                // blocks of a tile's scores
-const uint kProductBlocks = kBlockKeys / kK;            // the same keys as operands of P V
+const uint kProductBlocks = kBlockKeys / kK;            // blocks of these keys as operands of P V
 const uint kValueBlocks = kSliceDims / kN;              // blocks of the slice of value dims
 const uint kSlices = (kValueDim + kSliceDims - 1) / kSliceDims;
 
-// Rows of shared memory, in units of 16 bytes: 8 elements, of float32 4.
+// Strides of rows in shared memory, in units of 16 bytes: 8 elements, or 4 of float32.
 const uint kKeyStride8 = VKATTN_MATRIX_STRIDE(kHeadBlocks * kK);
 const uint kValueStride8 = VKATTN_MATRIX_STRIDE(kValuesTransposed ? kBlockKeys : kSliceDims);
 const uint kScoreStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kBlockKeys);
@@ -31,38 +31,39 @@ const uint kRowLanes = kSubgroupSize > kSubgroupRows ? kSubgroupSize / kSubgroup
 const uint kLaneRows = kSubgroupSize > kSubgroupRows ? 1 : kSubgroupRows / kSubgroupSize;
 const uint kLaneKeys8 = kBlockKeys / kRowLanes / 8;
 
-// What a thread carries of a tile from memory to shared memory: vectors of 8 elements, of values two at a time.
+// Vectors that a thread moves from memory to shared memory for a tile. A vector is 8 elements; values come in pairs of
+// vectors.
 const uint kKeyVectors = kBlockKeys * (kKeyStride8 - 1);
 const uint kValueVectors = kBlockKeys / 2 * (kSliceDims / 8);
 const uint kKeyFetches = (kKeyVectors + kThreads - 1) / kThreads;
 const uint kValueFetches = (kValueVectors + kThreads - 1) / kThreads;
-// Vectors in flight where nothing is prefetched: 16 registers of keys, 16 of values.
+// Vectors in flight without prefetch: 16 registers of keys, 16 of values.
 const uint kKeyBatch = kKeyFetches < 4 ? kKeyFetches : 4;
 const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
 
-// Each takes whole units of 16 bytes, and so begins at a multiple of 16, where matrices are loaded from.
+// Each stage takes whole units of 16 bytes, so each begins at a multiple of 16 bytes, as loads of matrices require.
 shared uvec4 key_stage[VKATTN_MATRIX_KEY_STAGE4(kBlockKeys, kHeadBlocks * kK)];
 shared uvec4 value_stage[VKATTN_MATRIX_VALUE_STAGE4(kBlockKeys, kSliceDims, kValuesTransposed)];
 shared uvec4 query_stage[VKATTN_MATRIX_QUERY_STAGE4(kBlockRows, kHeadBlocks * kK, kQueryInRegisters)];
-// By subgroup: scores, probabilities, at last outputs.
+// For each subgroup: scores, then probabilities, at the end outputs.
 shared uvec4 score_stage[VKATTN_MATRIX_SCORE_STAGE4(kBlockRows, kBlockKeys)];
-shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kBlockRows) * 4];  // by subgroup: one factor per row
+shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kBlockRows) * 4];  // for each subgroup: a factor of each row
 
-// What a lane has in arrays is not passed: GLSL hands arrays on by copying them.
+// A lane's arrays are globals, as GLSL passes arrays by copying them.
 MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
 MatrixC sums[kRowBlocks * kValueBlocks];
 uvec4 key_fetch[kPrefetch ? kKeyFetches : 1];
 uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
 
-// Where a lane is, for good: functions would be computed again in each loop. The subgroup's first row in the block, the lane's
-// first row in the subgroup, and which of the row's kRowLanes parts is the lane's.
+// A lane's place: the subgroup's first row in the block, the lane's first row in the subgroup, and the lane's part of the
+// kRowLanes parts of a row. As functions, compilers would compute them again in each loop.
 uint subgroup_row = gl_SubgroupID * kSubgroupRows;
 uint lane_row = kRowLanes > 1 ? gl_SubgroupInvocationID % kSubgroupRows : gl_SubgroupInvocationID;
 uint lane_part = kRowLanes > 1 ? gl_SubgroupInvocationID / kSubgroupRows : 0;
 
-// Operands from their stages or registers: queries of rows r * kM on, by block b of the head dims; keys of block b by
-// block n of the tile's keys; values of block b of the keys by block n of the value dims. Macros, as functions that hand
-// matrices back cost 1 % of the kernel's instructions on RADV (Mesa 25.0).
+// Loads of operands from their stages or registers: queries of rows r * kM on and block b of the head dims; keys of block b
+// of the head dims and block n of the tile's keys; values of block b of the keys and block n of the value dims. These are
+// macros, as functions that return matrices cost 1 % of the kernel's instructions on RADV (Mesa 25.0).
 #define VKATTN_LOAD_QUERIES(TARGET, R, B)                                                                             \
   if (kQueryInRegisters) {                                                                                            \
     TARGET = query_blocks[(R) * kHeadBlocks + (B)];                                                                   \

@@ -1,15 +1,16 @@
-// Tiles of keys and values on their way from memory to shared memory, at once or by way of registers.
-//   void load_tile(tile, first_key, key_end, slice)    at once, a few loads in flight, or in two steps:
-//   void fetch_tile(tile, first_key, key_end, slice)   to registers
-//   void place_tile()                            and from there
+// Moves tiles of keys and values from memory to shared memory, directly or through registers.
+//   void load_tile(tile, first_key, key_end, slice)    in one step, with a few loads in flight, or in two steps:
+//   void fetch_tile(tile, first_key, key_end, slice)   from memory to registers
+//   void place_tile()                                  from registers to shared memory
 #ifndef VKATTN_MATRIX_TILES
 #define VKATTN_MATRIX_TILES
 
 #include "matrix/quantised.glsl"
 #include "matrix/stages.glsl"
 
-// Vectors of a tile are numbered; a thread takes every kThreads-th. A vector of values is two of neighbouring keys,
-// which a transposed stage keeps in one word. There the keys are next to each other among the threads, else the dims.
+// Vectors of a tile are numbered, and a thread takes every kThreads-th. A number of values stands for two vectors, of
+// neighbouring keys, whose elements share a word in a transposed stage. There neighbouring threads have neighbouring keys,
+// otherwise neighbouring dims.
 uint key_of(uint i) { return i / (kKeyStride8 - 1); }
 uint key_dim8(uint i) { return i % (kKeyStride8 - 1); }
 uint value_pair(uint i) { return kValuesTransposed ? i % (kBlockKeys / 2) : i / (kSliceDims / 8); }
@@ -17,11 +18,11 @@ uint value_dim8(uint i) { return kValuesTransposed ? i / (kBlockKeys / 2) : i % 
 bool has_key_vector(uint i) { return kKeyVectors % (kThreads * kKeyBatch) == 0 || i < kKeyVectors; }
 bool has_value_vector(uint i) { return kValueVectors % (kThreads * kValueBatch) == 0 || i < kValueVectors; }
 
-// Loads are not branched around: a compiler would wait for each before the next. Keys from key_end on are never read, nor
-// are vectors that are nobody's: the last one stands for them. first_key is below key_end.
+// No load has a branch around it: compilers would wait for each load before the next. The last key stands for keys from
+// key_end on, and the last vector for vectors beyond it, so that these are never read. first_key is below key_end.
 uint existing_key(uint key, int first_key, int key_end) { return uint(min(first_key + int(key), key_end - 1)); }
 
-// Scores of keys from key_end on are hidden, whatever they are. Zeros beyond the row, which meet the queries' padding.
+// Scores of keys from key_end on are hidden, whatever they are. Zeros beyond the row meet zeros of the queries.
 uvec4 fetch_key(TilePosition tile, uint number, int first_key, int key_end) {
   const uint i = min(number, kKeyVectors - 1u);
   const uint row = key_row(tile.batch, tile.kv_head, existing_key(key_of(i), first_key, key_end));
@@ -66,7 +67,7 @@ void place_values(uint i, uvec4 even, uvec4 odd) {
   }
 }
 
-// Reads this thread's part of a tile into registers; nothing where there is none.
+// Reads this thread's part of a tile into registers. Without a tile it does nothing.
 void fetch_tile(TilePosition tile, int first_key, int key_end, uint slice) {
   if (first_key >= key_end) return;
   [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
@@ -79,7 +80,6 @@ void fetch_tile(TilePosition tile, int first_key, int key_end, uint slice) {
   }
 }
 
-// Writes what fetch_tile() read to shared memory.
 void place_tile() {
   [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
     place_key(gl_LocalInvocationIndex + f * kThreads, key_fetch[f]);
@@ -89,8 +89,8 @@ void place_tile() {
   }
 }
 
-// Both at once, a few loads in flight. lavapipe 26.1 passes once through a loop that nobody enters, under an empty mask,
-// and crashes where pages are looked up then; around all loads at once a branch costs nothing.
+// Fetches and places a tile, with a few loads in flight. lavapipe 26.1 runs the body of a loop that is never entered once,
+// under an empty mask, and crashes if it looks up pages then. One branch around all loads costs nothing.
 void load_tile(TilePosition tile, int first_key, int key_end, uint slice) {
   if (first_key >= key_end) return;
   [[unroll]] for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {

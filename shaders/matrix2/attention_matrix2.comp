@@ -1,23 +1,23 @@
-// Attention on matrix units with VK_NV_cooperative_matrix2: a workgroup computes kRows query rows in matrices of
-// workgroup scope, which the driver spreads over its invocations and moves through shared memory as it sees fit.
+// Attention on matrix units with VK_NV_cooperative_matrix2: a workgroup computes kRows query rows in matrices of workgroup
+// scope. The driver spreads them over the invocations and moves them through shared memory as it chooses.
 //
 //                  kKeys keys of a tile             kValueBlocks matrices of kValueBlock dims
 //                +----------------------+         +--------------------+--------------------+
 //   workgroup:   | one matrix of scores | softmax | sums of block 0    | sums of block 1    | ...
 //   kRows rows   |                      |   ->    |                    |                    |
 //                +----------------------+         +--------------------+--------------------+
-//   numbers of rows (reference, sum) stand in all of the kRowColumns columns of a narrow matrix
+//   a number of a row (reference, sum) stands in all kRowColumns columns of a narrow matrix
 //
 // Budget. Example: 128 invocations, 64 rows x 64 keys, kRowColumns = 16, 128 dims in Q, K and V.
 //   registers      of an invocation: (kRows * (value dims + kKeys + 3 * kRowColumns) sums, scores and numbers of rows +
 //                  kRows * head dims / 2 of Q + the larger of kKeys * block dims / 2 of K or V and kRows * kKeys
 //                  references) / invocations = (15360 + 4096 + 4096) / 128 = 184: Matrix2Tile::held_registers()
-//   shared memory  none of its own; the driver takes what cooperativeMatrixWorkgroupScopeReservedSharedMemory says
-//   memory         each multiply-add reads 2 / kRows bytes of K and V = 1/32; how often matrices are read from the
-//                  driver's shared memory is the driver's choice
+//   shared memory  the shader has none; cooperativeMatrixWorkgroupScopeReservedSharedMemory says what the driver takes
+//   memory         each multiply-add reads 2 / kRows bytes of K and V = 1/32; how often the driver reads matrices from
+//                  its shared memory is its own choice
 //
-// Masks, exponentials and stores are functions of an element and its place; row maxima and sums are reductions. A
-// number that each row has stands in all columns of a narrow matrix; a reduction brings it into other shapes.
+// Masks, exponentials and stores are functions of an element and its place; maxima and sums of rows are reductions. A
+// reduction also spreads a row's number from its narrow matrix to the columns of another.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

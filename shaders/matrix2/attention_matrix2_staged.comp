@@ -1,5 +1,5 @@
-// Attention on matrix units with VK_NV_cooperative_matrix2, staged: a workgroup computes a block of query rows in
-// matrices of subgroup scope, from tiles of keys and values that it brings to shared memory itself.
+// Attention on matrix units with VK_NV_cooperative_matrix2, staged: a workgroup computes a block of query rows in matrices
+// of subgroup scope, from tiles of keys and values that it stages in shared memory itself.
 //
 //                  kKeys keys, staged                 kValueBlocks matrices of kValueBlock dims, V staged
 //                +----------------------+           +------------------------------------------+
@@ -8,9 +8,9 @@
 //   ...          +----------------------+           +------------------------------------------+
 //
 //   a tile:  values to registers . scores . values to the stage, next keys to registers | sums . keys to the stage |
-//            where | is a barrier of the workgroup
+//            (each | is a barrier of the workgroup)
 //
-// Budget. Example: 8 subgroups of 32 lanes, 16 rows x 64 keys, kRowColumns = 16, 128 dims in Q, K and V.
+// Budget. Example: 8 subgroups of 32 lanes, 16 rows x 64 keys, kRowColumns = 16, 128 dims in Q, K and V in blocks of 32.
 //   registers      of a lane: (kRows * (value dims + kKeys + 3 * kRowColumns) + kRows * head dims / 2 + the larger of
 //                  kKeys * block dims / 2 and kRows * kKeys) / 32 + 4 * the larger of kKeyFetches and kValueFetches =
 //                  (3840 + 1024 + 1024) / 32 + 16 = 200: Matrix2Tile::held_registers()
@@ -18,8 +18,8 @@
 //   memory         each multiply-add reads 2 / (kSubgroups * kRows) bytes of K and V = 1/64
 //   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/8
 //
-// What the workgroup-scope form leaves to the driver is in order here: a tile's values travel while its scores are
-// computed, the next tile's keys while its values are multiplied, and two barriers a tile are enough. Scores and
+// This form fixes an order that the workgroup-scope form leaves to the driver: a tile's values travel while its scores are
+// computed, and the next tile's keys while its values are multiplied, so that two barriers a tile are enough. Scores and
 // probabilities stay in matrices, see matrix2/softmax.glsl.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -52,7 +52,7 @@ void accumulate_values(ProbabilityMatrix probabilities) {
   }
 }
 
-// One tile, whose keys are staged and whose values are not; stages the keys of the following one.
+// Processes one tile whose keys are staged and whose values are not. Stages the keys of the following tile.
 void process_tile(int first_key, int following_key, bool sees, bool masked) {
   fetch_values(first_key);
   ProbabilityMatrix probabilities = ProbabilityMatrix(0.0);
@@ -74,7 +74,7 @@ void process_tile(int first_key, int following_key, bool sees, bool masked) {
   workgroup_barrier();  // keys are complete; values were read
 }
 
-// What the row's sums are to be multiplied by.
+// The factor of a row's sums.
 float output_factor(const in uint row, const in uint column, const in float total) {
   return total == 0.0 ? 0.0 : drop_scale() / total;
 }
@@ -87,7 +87,7 @@ void store_rows() {
   VKATTN_SPREAD_SUMS(sum_factors, factors);
   [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
     sums[b] = sums[b] * sum_factors;
-    // Not by way of the factor, which may be so small that a device takes it for 0.
+    // A separate multiplication: the factor may be so small that a device takes it for 0.
     if (kValuesQuantised) sums[b] = sums[b] * value_head_scale();
   }
   VKATTN_MATRIX_STEPS(kValueBlocks, store_block)

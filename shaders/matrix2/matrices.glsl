@@ -1,4 +1,4 @@
-// The matrices of the matrix2 kernel, their specialization constants, and loads of those of workgroup scope from memory.
+// The matrices of the matrix2 kernel, their specialization constants, and loads of workgroup-scope matrices from memory.
 #ifndef VKATTN_MATRIX2_MATRICES
 #define VKATTN_MATRIX2_MATRICES
 
@@ -9,8 +9,8 @@
 
 #extension GL_NV_cooperative_matrix2 : require
 
-// Matrices of workgroup scope are loaded by tensor addressing; those of the staged form are of subgroup scope, and come
-// from shared memory.
+// Matrices of workgroup scope are loaded by tensor addressing. Matrices of the staged form have subgroup scope, and are
+// loaded from shared memory.
 #ifndef VKATTN_MATRIX2_STAGED
 #define VKATTN_MATRIX2_STAGED 0
 #endif
@@ -20,7 +20,7 @@
 #define VKATTN_MATRIX2_SCOPE gl_ScopeWorkgroup
 #endif
 
-// The defaults are what the devices list: validation layer 1.4.309 checks them in place of the values in force.
+// The defaults are sizes that devices list, as validation layer 1.4.309 checks them in place of the values in force.
 layout(local_size_x = 128, local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_MATRIX2_ROWS) const uint kRows = 32;
 layout(constant_id = VKATTN_SPEC_MATRIX2_KEYS) const uint kKeys = 32;
@@ -40,20 +40,20 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 #define ProbabilityMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kRows, kKeys, gl_MatrixUseA>
 #define ValueMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kKeys, kValueBlock, gl_MatrixUseB>
 #define SumMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kValueBlock, gl_MatrixUseAccumulator>
-// A number of each row, the same in each column.
+// A number of each row, equal in all columns.
 #define RowMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kRowColumns, gl_MatrixUseAccumulator>
 #if !VKATTN_MATRIX2_STAGED
-// Queries that a function fetches: as accumulators they can be converted to an operand.
+// Queries that a function fetches: accumulators can be converted to operands.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 
-// A macro, as a function cannot take a buffer.
+// This is a macro, as a function cannot take a buffer.
 #define VKATTN_LOAD_HEAD(MATRIX, NAME, CLAMP, BATCH, HEAD, DIMS, LOADS8, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS, VIEW) \
   VKATTN_LOAD_TENSOR(MATRIX, CLAMP, NAME##_quads, NAME##_row(BATCH, HEAD, 0u),                                         \
                      tensor_row_stride(params.NAME##_row_stride, DIMS, LOADS8), DIMS, END, FIRST, ROWS, FIRST_DIM,     \
                      BLOCK_DIMS, VIEW)
 
-// Keys from key_end on are never read: zeros stand for them, and for dims beyond the last. A tile of which neither is
-// part is loaded without a test.
+// Keys from key_end on are never read: zeros stand for them, and for dims beyond the last. A tile without such keys and
+// dims is loaded without a test.
 void load_keys(out KeyMatrix keys, uint batch, uint kv_head, uint first_key, uint key_end, uint block, bool whole) {
   if (whole && kHeadDim % kHeadBlock == 0) {
     VKATTN_LOAD_HEAD(keys, key, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kHeadDim, kKeyLoads8,
@@ -80,7 +80,7 @@ void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint firs
                      visible_query_length(), first_row, kRows, block * kHeadBlock, kHeadBlock, AS_IT_IS)
 }
 
-// An element of the packed rows from first_row on. Rows beyond the last repeat it; they are not stored.
+// An element of the packed rows from first_row on. The last row stands for rows beyond it; they are not stored.
 float fetch_query(const in uint row, const in uint dim, const in float element, const in uint batch,
                   const in uint kv_head, const in uint first_row, const in uint first_dim) {
   if (first_dim + dim >= kHeadDim) return 0.0;
@@ -88,8 +88,8 @@ float fetch_query(const in uint row, const in uint dim, const in float element, 
   return query_at(query_row(batch, packed_head(kv_head, packed), packed_query(packed)), first_dim + dim);
 }
 
-// One block of dims of the packed rows from first_row on. Where one query head has the KV head to itself they are rows
-// of memory; packed heads are fetched by element, once for all keys.
+// Loads one block of dims of the packed rows from first_row on. If each KV head has one query head, these are rows of
+// memory. Rows of several heads are fetched by element, once for all keys.
 void load_queries(out QueryMatrix queries, TilePosition tile, uint block) {
   if (kQueryTensor) {
     load_query_tensor(queries, tile.batch, tile.kv_head, tile.first_row, block);

@@ -1,4 +1,4 @@
-// Online softmax of the matrix2 kernel's matrices: what each row has, functions of an element, and what follows from scores.
+// Online softmax on the matrices of the matrix2 kernel: numbers of rows, functions of an element, and steps on scores.
 #ifndef VKATTN_MATRIX2_SOFTMAX
 #define VKATTN_MATRIX2_SOFTMAX
 
@@ -12,10 +12,10 @@
 #include "lib/softmax_start.glsl"
 #include "matrix2/matrices.glsl"
 
-// A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
-// raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
-// 2^15, and normal numbers down to 2^-21 of the maximum. Of large scores the reference is rounded, but never by so much
-// that a probability overflows: steps of 16 are beyond twice the headroom, and the sum rounds back to the maximum.
+// A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom when it was last raised;
+// it is raised again when a score exceeds it by more than kLimit. So probabilities use float16's range: at most 2^15, and
+// normal numbers down to 2^-21 of the maximum. The reference of large scores is rounded, but never so far that a
+// probability overflows: steps of 16 are more than twice the headroom, so the difference rounds back to the maximum.
 const float kHeadroom = 7.0;
 const float kLimit = 15.0;
 
@@ -24,13 +24,13 @@ SumMatrix sums[kValueBlocks];
 RowMatrix row_reference;
 RowMatrix row_sum;
 
-// Functions of an element see these: as arguments each would be an operand that is copied for every element.
+// Functions of an element read these globals: the driver would copy an argument for every element.
 TilePosition tile;
-uint first_row;  // packed: the matrices' first
+uint first_row;  // of the matrices, packed
 int kv_length;  // of the batch entry
-KeyRange keys;  // of this part, of the whole tile
+KeyRange keys;  // that the whole tile sees of this part
 
-// Functions of an element: its row and column in the matrix, its value, then what the caller adds.
+// Functions of an element. Their arguments are its row and column in the matrix, its value, and what the caller adds.
 
 float plus(const in float a, const in float b) { return a + b; }
 
@@ -52,7 +52,7 @@ float hide(const in uint row, const in uint column, const in float score, const 
   return visible ? score : kHiddenScore;
 }
 
-// Probabilities without those that are dropped.
+// The probability, or 0 if dropout drops it.
 float keep(const in uint row, const in uint column, const in float probability, const in int first_key) {
   return kept_probability(probability, score_row_at(row), uint(first_key + int(column)));
 }
@@ -72,18 +72,18 @@ float raise(const in uint row, const in uint column, const in float reference, c
   return maximum - reference > kLimit ? maximum - kHeadroom : reference;
 }
 
-// Exactly 1 where the reference stays: exp2(0) may be off, and there are as many factors as tiles.
+// Exactly 1 if the reference stays: exp2(0) may be inexact, and there are as many factors as tiles.
 float rescale(const in uint row, const in uint column, const in float old_reference, const in float reference) {
   return old_reference == reference ? 1.0 : rescale_factor(old_reference, reference);
 }
 
 float probability(const in uint row, const in uint column, const in float score, const in float reference) {
-  // Not contracted with the score's multiplication: of scores beyond 2^28 its rounding is more than the headroom.
+  // Not contracted with the score's multiplication: for scores beyond 2^28 its rounding is more than the headroom.
   precise const float difference = score - reference;
   return exp2(difference);
 }
 
-// The same where keys are hidden. A comparison that NaN fails, so that a NaN that is seen arrives.
+// The probability in a step with hidden keys. NaN fails the comparison, so that a visible NaN arrives.
 float masked_probability(const in uint row, const in uint column, const in float score, const in float reference) {
   precise const float difference = score - reference;
   return score <= kHiddenScore ? 0.0 : exp2(difference);
@@ -100,14 +100,13 @@ float store_row_lse(const in uint row, const in uint column, const in float tota
   return total;
 }
 
-// Products of queries and keys become scores.
 void finish_scores(inout ScoreMatrix scores, int first_key, bool masked) {
   scores = scores * (params.scale_log2 * key_head_scale());
   if (kFinishesScores) coopMatPerElementNV(scores, scores, finish, first_key, masked);
   if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
 }
 
-// Rescales what was accumulated to other references.
+// Rescales all sums to other references.
 void change_references(RowMatrix reference) {
   RowMatrix factors;
   coopMatPerElementNV(factors, row_reference, rescale, reference);
@@ -118,8 +117,7 @@ void change_references(RowMatrix reference) {
   [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
 }
 
-// Sums are rescaled whether a reference was raised or not: to find out whether any was takes longer, across a workgroup
-// four barriers.
+// Sums are rescaled even if no reference was raised. To find that out takes longer: four barriers of the workgroup.
 void raise_references(ScoreMatrix scores) {
   RowMatrix maxima;
   coopMatReduceNV(maxima, scores, gl_CooperativeMatrixReduceRowNV, larger);
@@ -138,7 +136,7 @@ void update_softmax(inout ScoreMatrix scores, bool masked) {
   } else {
     coopMatPerElementNV(scores, scores, probability, references);
   }
-  // Of probabilities that are not rounded yet: of rounded ones the log-sum-exp would be off by 2^-11.
+  // Sums probabilities before they are rounded: rounded ones would put the log-sum-exp off by 2^-11.
   RowMatrix tile_sum;
   coopMatReduceNV(tile_sum, scores, gl_CooperativeMatrixReduceRowNV, plus);
   row_sum = row_sum + tile_sum;
@@ -150,7 +148,7 @@ void begin_sums() {
   row_sum = RowMatrix(0.0);
 }
 
-// Last, as probabilities relative to a start far above the scores are beyond 16 bits.
+// Adds the rows' starts. It comes last: probabilities relative to a start far above the scores would not fit 16 bits.
 void add_starts() {
   RowMatrix reference;
   coopMatPerElementNV(reference, row_reference, raise_to_start);
@@ -158,7 +156,7 @@ void add_starts() {
   coopMatPerElementNV(row_sum, row_sum, add_start, reference);
 }
 
-// What rows start from, and log-sum-exps; then the sums only need to be divided by row_sum.
+// Adds the rows' starts and stores log-sum-exps. After it the sums only need to be divided by row_sum.
 void finish_rows() {
   if (kHasStart) add_starts();
   if (kHasLse || kSplitKv) coopMatPerElementNV(row_sum, row_sum, store_row_lse, row_reference);

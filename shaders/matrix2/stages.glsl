@@ -1,11 +1,11 @@
-// The staged form's tiles on their way to shared memory and from there into matrices. A workgroup stages tiles of keys and
-// values once for all of its subgroups, each of which owns kRows rows. What is quantised is of float8, and is decoded when
-// it is placed: nothing waits for loads before.
-//   void load_queries()          of the subgroup, by way of the stage
-//   void fetch_keys(first_key)   a thread's part of a tile to registers
-//   void place_keys()            and from there to the stage
-//   void load_keys(keys, b)      dims of block b, by all keys of the tile
-// and the same of values.
+// Moves the staged form's tiles to shared memory, and from there into matrices. A workgroup stages a tile of keys and values
+// once for all of its subgroups, each of which owns kRows rows. Quantised elements are float8. They are decoded when they are
+// placed, so that nothing waits for the loads before that.
+//   void load_queries()          the subgroup's queries, through the stage
+//   void fetch_keys(first_key)   a thread's part of a tile, from memory to registers
+//   void place_keys()            from registers to the stage
+//   void load_keys(keys, b)      dims of block b of all keys of the tile, from the stage to a matrix
+// fetch_values(), place_values() and load_values() do the same for values.
 #ifndef VKATTN_MATRIX2_STAGES
 #define VKATTN_MATRIX2_STAGES
 
@@ -25,29 +25,29 @@ VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
 VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
 
 const uint kBlockRows = kSubgroups * kRows;
-// Rows of shared memory, in vectors of 8 elements.
+// Strides of rows in shared memory, and their lengths, in vectors of 8 elements.
 const uint kHeadVectors = kHeadBlocks * kHeadBlock / 8;
 const uint kValueVectors = kValueBlocks * kValueBlock / 8;
 const uint kKeyStride8 = VKATTN_MATRIX_STRIDE(kHeadBlocks * kHeadBlock);
 const uint kValueStride8 = VKATTN_MATRIX_STRIDE(kValueBlocks * kValueBlock);
-const uint kFirstValue = kKeys * kKeyStride8;  // of the stage
+const uint kFirstValue = kKeys * kKeyStride8;  // in the stage
 const uint kKeyFetches = (kKeys * kHeadVectors + kThreads - 1) / kThreads;
 const uint kValueFetches = (kKeys * kValueVectors + kThreads - 1) / kThreads;
-// A block of a subgroup's outputs on its way to memory, in float32.
+// The stride of a subgroup's output block on its way to memory, in float32.
 const uint kOutputStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kValueBlock);
 
-// First queries; keys and behind them values; at last outputs.
+// Queries; then keys, with values behind them; at the end outputs.
 shared uvec4 stage[VKATTN_MATRIX2_STAGE4(kBlockRows, kKeys, kHeadBlocks * kHeadBlock, kValueBlocks * kValueBlock,
                                          kValueBlock)];
 
 uvec4 key_fetch[kKeyFetches];
 uvec4 value_fetch[kValueFetches];
 
-// Keys from keys.end on are never read: the last one stands for them.
+// The last key stands for keys from keys.end on, which are never read.
 uint existing_key(uint key, int first_key) { return uint(min(first_key + int(key), keys.end - 1)); }
 
-// Nothing where there is no tile: lavapipe 26.1 passes once through a loop that nobody enters, under an empty mask, and
-// crashes where pages are looked up then. Zeros beyond the row, which meet the queries' padding.
+// Returns at once if there is no tile: lavapipe 26.1 runs the body of a loop that is never entered once, under an empty
+// mask, and crashes if it looks up pages then. Zeros beyond the row meet zeros of the queries.
 void fetch_keys(int first_key) {
   if (first_key >= keys.end) return;
   [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
@@ -109,7 +109,7 @@ void load_values(out ValueMatrix matrix, uint block) {
               gl_CooperativeMatrixLayoutRowMajor);
 }
 
-// Rows beyond the last repeat it; they are not stored. For the workgroup together; the stage is free afterwards.
+// The last row stands for rows beyond it; they are not stored. The whole workgroup calls this; the stage is free afterwards.
 void load_queries() {
   for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kHeadVectors; i += kThreads) {
     const uint packed = min(tile.first_row + i / kHeadVectors, packed_row_count() - 1u);
@@ -124,7 +124,7 @@ void load_queries() {
   workgroup_barrier();  // the queries were read before keys overwrite them
 }
 
-// Divided sums of one block of value dims, which the subgroup's part of the stage holds.
+// Stores one block of value dims from the subgroup's part of the stage: sums that are divided already.
 void store_outputs(uint block) {
   const uint first = gl_SubgroupID * kRows * kOutputStride4;
   for (uint i = gl_SubgroupInvocationID; i < kRows * kValueBlock; i += gl_SubgroupSize) {
@@ -138,7 +138,7 @@ void store_outputs(uint block) {
   }
 }
 
-// The same from a matrix of sums, for the subgroup together.
+// Stores a matrix of sums. The whole subgroup calls this.
 void store_block(uint block) {
   subgroup_barrier();  // the block before was read
   coopMatStore(sums[block], stage, gl_SubgroupID * kRows * kOutputStride4, kOutputStride4,

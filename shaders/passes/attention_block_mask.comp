@@ -1,6 +1,6 @@
-// Finds the blocks of rows and keys that a mask or a user's function hides whole, so that the kernels skip them, and
-// those of which it hides nothing, so that they need not look. Exact: every position is looked at until both a visible
-// and a hidden one are found, but in blocks that a causal mask or a window hides whole.
+// Finds the blocks of rows and keys that a mask or a user's function hides whole, so that kernels skip them, and the blocks of
+// which it hides nothing, so that kernels need no test. It is exact: it looks at every position until it has found both a
+// visible and a hidden one. Only blocks that a causal mask or a window hides whole are not looked at.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -16,16 +16,16 @@ layout(constant_id = VKATTN_SPEC_BLOCK_MASK_SHARED) const bool kSharedBlock = fa
 
 shared uint seen_in_block;
 
-// What was found of a block: bits of the positions that are hidden and of those that are not.
+// Bits of what was found in a block: hidden positions, visible positions.
 const uint kHiddenSeen = 1u;
 const uint kVisibleSeen = 2u;
-// Of a mask that is added no block is free.
+// A block of an additive mask is hidden or mixed, never visible, so one visible position tells.
 const uint kAllSeen = kMaskAdds ? kVisibleSeen : kHiddenSeen | kVisibleSeen;
 
-// Lengths from buffers may change while the block mask is kept: with them, what rows see by position is not for good.
+// Buffers of lengths may change while the block mask is kept. Then what rows see by position is not fixed.
 const bool kRangesAreFixed = !kHasKvLengths && !kHasQueryLengths && !kPackedQueries;
 
-// That none of the rows sees one of the keys, by position alone.
+// True if none of the rows sees one of the keys, by position alone.
 bool is_out_of_sight(uint batch, uint kv_head, uint first_row, uint rows, uint first_key, uint keys) {
   if (!kRangesAreFixed) return false;
   begin_entry(batch, kv_head);
@@ -34,14 +34,14 @@ bool is_out_of_sight(uint batch, uint kv_head, uint first_row, uint rows, uint f
          int(first_key + keys) <= visible_key_begin(int(packed_query(first_row)), kv_length);
 }
 
-// Where only a mask of bits or bytes hides keys, and varies along them, its words are looked at whole.
+// If only a mask of bits or bytes hides keys, and it varies along them, whole words of it are tested.
 const bool kMaskHides = kMaskType == VKATTN_MASK_BITS || kMaskType == VKATTN_MASK_BYTES;
 const bool kMayLookAtWords = kMaskHides && !kUserHides;
 const uint kWordKeys = kMaskType == VKATTN_MASK_BITS ? 32u : 4u;
 const uint kKeyBits = kMaskType == VKATTN_MASK_BITS ? 1u : 8u;
 
-// Words that the keys of a block may lie in, in one row (feature_passes.cpp counts them too). Rows of bits begin with a
-// word, and blocks with a multiple of their keys.
+// The number of words in one row that a block's keys may lie in; feature_passes.cpp counts them too. Rows of bits begin with
+// a word, and blocks begin at multiples of their keys.
 uint block_words() {
   if (kMaskType == VKATTN_MASK_BITS && 32u % kBlockMaskKeys == 0u) return 1u;
   if (kMaskType == VKATTN_MASK_BITS && kBlockMaskKeys % 32u == 0u) return kBlockMaskKeys / 32u;
@@ -52,13 +52,13 @@ ScoreRow row_of(uint batch, uint kv_head, uint packed) {
   return score_row(batch, packed_head(kv_head, packed), packed_query(packed));
 }
 
-// One bit of each key: of its own in masks of bits, the highest of its eight in masks of bytes.
+// One bit of each key: the key's own in masks of bits, the highest of its eight in masks of bytes.
 uint key_bits(uint word) {
   if (kMaskType == VKATTN_MASK_BITS) return word;
   return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
 }
 
-// What the word-th word of a block's row shows.
+// The bits that the word-th word of a block's row shows.
 uint look_at_word(ScoreRow row, uint first_key, uint keys, uint word) {
   const bool bits = kMaskType == VKATTN_MASK_BITS;
   const uint begin = (bits ? 0u : row.mask_index % kWordKeys) + first_key;  // from the beginning of the row's first word
@@ -72,7 +72,7 @@ uint look_at_word(ScoreRow row, uint first_key, uint keys, uint word) {
   return (visible != 0u ? kVisibleSeen : 0u) | (visible != asked ? kHiddenSeen : 0u);
 }
 
-// Looks at the positions first, first + step, … of the block, or at such words.
+// Looks at positions (or words) first, first + step, … of the block.
 uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, uint step) {
   const uint rows = min(kBlockMaskRows, most_packed_rows() - first_row);
   const uint keys = min(kBlockMaskKeys, params.kv_length - first_key);
@@ -85,7 +85,7 @@ uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, 
     }
     return seen;
   }
-  // The same for all keys of a row: the first one tells.
+  // If the mask is equal for all keys of a row, the first key tells.
   const bool alike = !kUserHides && features.mask_key_stride == 0u;
   const uint columns = alike ? 1u : keys;
   for (uint i = first; i < rows * columns && (seen & kAllSeen) != kAllSeen; i += step) {
@@ -105,7 +105,7 @@ void main() {
   if (group >= params.tile_count) return;
   const uint index = params.first_tile + group;
   const uint block = kSharedBlock ? index : index * kWorkgroupSize + gl_LocalInvocationIndex;
-  if (block >= features.block_count) return;  // uniform where a barrier follows
+  if (block >= features.block_count) return;  // uniform if a barrier follows
   const uint row_block = block / features.block_row_stride;
   const uint head = row_block / features.block_rows;
   const uint batch = head / features.block_heads;

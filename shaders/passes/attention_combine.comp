@@ -1,11 +1,11 @@
-// Merges the partial results of a split over keys by their log-sum-exp: a workgroup computes one row.
+// Merges the partial results of a split over the keys by their log-sum-exp: a workgroup computes one row.
 //
 //              dim 0     dim 1     ...            invocation i has dims i, i + kWorkgroupSize, ...
 //   part 0   | element | element | ... | lse |    the parts are added in their order, kParts of them in flight, so that
 //   part 1   | element | element | ... | lse |    two runs give the same bits
 //
-// Budget: 2 * kParts + 3 registers (elements, log-sum-exps; maximum, sum, result) = 19; no shared memory; for each part
-// of an element 4 bytes are read, and 4 of the part's log-sum-exp, at one address for the whole workgroup.
+// Budget: 2 * kParts + 3 registers (elements, log-sum-exps; maximum, sum, result) = 19; no shared memory; for each part of an
+// element 8 bytes are read: the element, and the part's log-sum-exp, at one address for the whole workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -18,19 +18,19 @@ layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 
 const uint kParts = 8;  // in flight
 
-// Of one dim of a row: what was added up so far.
+// The merged result so far, of one dim of a row.
 struct Merged {
   float maximum;
   float sum;
   float result;
 };
 
-// Adds parts first .. first + kParts - 1 of one dim.
+// Merges parts first .. first + kParts - 1 of one dim.
 void add_parts(inout Merged merged, uint first_part, uint first, uint dim) {
   float lse[kParts];
   float elements[kParts];
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
-    // The last part stands for those beyond it, and is left out below.
+    // The last part stands for parts beyond it, which are skipped below.
     const uint part = first_part + min(first + i, params.kv_splits - 1u) * (kValueDim + 1u);
     lse[i] = partials[part + kValueDim];
     elements[i] = partials[part + dim];
@@ -41,7 +41,7 @@ void add_parts(inout Merged merged, uint first_part, uint first, uint dim) {
   merged.sum *= rescale;
   merged.result *= rescale;
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
-    // A part that saw no key is not weighed: its log-sum-exp is no number to calculate with.
+    // A part that saw no key has no weight: its log-sum-exp is not a number to calculate with.
     if (first + i < params.kv_splits && lse[i] != kHiddenScore) {
       const float weight = exp2(lse[i] - merged.maximum);
       merged.sum += weight;

@@ -1,14 +1,14 @@
-// Merges attention over parts of the keys by their log-sum-exp, as a split over keys is merged, but from outputs and
-// lse as any plan writes them: an invocation computes one word of the outputs, or of lse.
+// Merges attention over parts of the keys by their log-sum-exp, from the outputs and lse of any plans. An invocation computes
+// one word of the outputs, or of the lse.
 //
 //                  row 0                     row 1
 //   outputs:     | word | word | ... |     | word | ... |     one invocation each: 1 element of float32, 2 of 16 bits
-//   lse:         | word |                  | word |           one invocation each, in a dispatch after all outputs
+//   lse:         | word |                  | word |           one invocation each, in a dispatch after the outputs
 //
-// Budget: 4 registers (largest lse, weight, sum, result); no shared memory; for each part of an element of e bytes e +
-// 8 bytes are read: the element, and the part's lse twice, first for the largest.
+// Budget: 4 registers (largest lse, weight, sum, result); no shared memory; for each part of an element of e bytes, e + 8 bytes
+// are read: the element, and twice the part's lse, first to find the largest.
 //
-// Outputs may take the place of the first part's, and lse that of its lse.
+// Outputs may overwrite the first part's outputs, and the lse may overwrite its lse.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -30,9 +30,9 @@ layout(set = 0, binding = VKATTN_MERGE_BINDING_LSE, std430) buffer Lse { float l
 
 layout(push_constant, std430) uniform PushConstants { MergeParams params; };
 
-const uint kNothing = 0xff800000u;  // bits of the lse of a part without visible keys
+const uint kNothing = 0xff800000u;  // the bits of -inf: the lse of a part that saw no key
 
-// By its bits: comparisons with infinities are not promised to work.
+// Compares bits, as GLSL does not promise comparisons with infinities.
 bool saw_nothing(float value) { return floatBitsToUint(value) == kNothing; }
 
 float lse_of(uint part, uint row) { return part_lse[params.part_lse_offset + part * params.rows + row]; }
@@ -60,7 +60,7 @@ float merged_element(uint element) {
   float result = 0.0;
   for (uint part = 0; part < params.parts; ++part) {
     const float value = lse_of(part, row);
-    if (saw_nothing(value)) continue;  // its output is not looked at
+    if (saw_nothing(value)) continue;  // its output is not read
     const float weight = exp(value - largest);
     sum += weight;
     result += weight * element_of(part, element);
@@ -88,7 +88,7 @@ void main() {
     lse[params.lse_offset + unit] = merged_lse(unit);
   } else if (kOutputType == VKATTN_TYPE_FLOAT32) {
     output_words[params.output_offset + unit] = floatBitsToUint(merged_element(unit));
-  } else {  // the offset is that of a whole word
+  } else {  // the offset is a whole number of words
     const uint low = encode_16bit(merged_element(2u * unit), kOutputType);
     const uint high = encode_16bit(merged_element(2u * unit + 1u), kOutputType);
     output_words[(params.output_offset >> 1) + unit] = low | high << 16;

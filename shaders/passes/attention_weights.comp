@@ -1,5 +1,5 @@
-// Writes the attention weights of every query and key at one stage: scores, after softcap, after bias and masks, or
-// probabilities from the log-sum-exp of each row, which the kernel before has left. One workgroup a row, a key a thread.
+// Writes the attention weights of every query and key at one stage: scores, scores after softcap, scores after bias and
+// masks, or probabilities. Probabilities need each row's log-sum-exp, which the kernel has left. A workgroup writes one row.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -29,10 +29,10 @@ float scaled_score(uint query_index, uint key_index) {
   return sum * params.scale_log2;
 }
 
-// Stages that hidden keys have a score in, too.
+// Stages before the mask: hidden keys have a score in them, too.
 const bool kBeforeMask = kStage == VKATTN_WEIGHTS_SCORES || kStage == VKATTN_WEIGHTS_SOFTCAP;
 
-// The weight of a key that is not hidden by its position, unless the stage is before the mask, as the bits of a float.
+// The weight, as the bits of a float, of a key that its position does not hide; in stages before the mask, of any key.
 uint weight(ScoreRow row, uint key, float score, float lse) {
   if (kStage == VKATTN_WEIGHTS_SCORES) return floatBitsToUint(score * kLn2);
   if (kStage == VKATTN_WEIGHTS_SOFTCAP) return floatBitsToUint(capped_score(score) * kLn2);

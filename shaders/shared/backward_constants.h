@@ -1,9 +1,9 @@
-// What the passes of the backward pass share with the host beyond attention_constants.h. Plain macros: read by GLSL and
-// by C++.
+// What the passes of the backward pass share with the host beyond attention_constants.h. GLSL and C++ read these plain
+// macros.
 #ifndef VKATTN_SHARED_BACKWARD_CONSTANTS_H
 #define VKATTN_SHARED_BACKWARD_CONSTANTS_H
 
-// Bindings of set 0, after those of attention with features.
+// Bindings of set 0, after the bindings of attention with features.
 #define VKATTN_BINDING_GRAD_OUTPUT 21
 #define VKATTN_BINDING_GRAD_QUERY 22
 #define VKATTN_BINDING_GRAD_KEY 23
@@ -33,27 +33,27 @@
 #define VKATTN_SPEC_HAS_GRAD_SLOPES 78
 #define VKATTN_SPEC_HAS_GRAD_SINKS 79
 #define VKATTN_SPEC_KEEPS_SCORE_GRADIENTS 80  // pairs have a third number: the gradient of the score
-// Of the forms.
+// Constants of the forms (lane, tile, matrix).
 #define VKATTN_SPEC_STEP_ROWS 81
 #define VKATTN_SPEC_STEP_KEYS 82
-#define VKATTN_SPEC_MASKED_STEP 83  // rows or keys of a step in which some pair is hidden
-#define VKATTN_SPEC_STEP_OWNED 84  // rows or keys that a thread of the tile forms owns, or a workgroup of the matrix ones
+#define VKATTN_SPEC_MASKED_STEP 83  // rows or keys of a step that hides some pair
+#define VKATTN_SPEC_STEP_OWNED 84  // rows or keys of a thread (tile) or of a workgroup (matrix)
 #define VKATTN_SPEC_STEP_VISITED 85
-#define VKATTN_SPEC_GRID_COLUMNS 86  // of the grid of subgroups of the matrix forms
+#define VKATTN_SPEC_GRID_COLUMNS 86  // columns of the matrix forms' grid of subgroups
 #define VKATTN_SPEC_GRAD_OUTPUT_LOADS8 87  // rows are dense and start at multiples of 8 elements
 #define VKATTN_SPEC_GRAD_QUERY_VECTORS 88  // rows are dense and start at multiples of 4 elements
 #define VKATTN_SPEC_GRAD_KEY_VECTORS 89
 #define VKATTN_SPEC_GRAD_VALUE_VECTORS 90
 #define VKATTN_SPEC_PAIR_TILE 92  // keys whose pairs lie together, row by row; 0: all of a chunk
-#define VKATTN_SPEC_KEEPS_DELTAS 91  // chunks after the first read <dO, o> of a row from the sums
-// Of matrix2. Validation layer 1.4.309 takes a constant's number for its place among the values that are given, where there
-// are that many: of these there are fewer, and it looks at the defaults.
-#define VKATTN_SPEC_PAIR_HEAD_BLOCK 93     // head_dim, as matrices have it
-#define VKATTN_SPEC_PAIR_VALUE_BLOCK 94    // value_dim, likewise
-#define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // of matrices that have one number for each owner
-#define VKATTN_SPEC_SCALED_FACTORS 101  // of the products of a gradient: 0, 1 (the pair's) or 2 (the row's too)
+#define VKATTN_SPEC_KEEPS_DELTAS 91  // later chunks read <dO, o> of a row from the sums
+// Constants of matrix2. Validation layer 1.4.309 takes an id for an index into the given values. There are fewer values than
+// that, so it checks the defaults.
+#define VKATTN_SPEC_PAIR_HEAD_BLOCK 93     // head_dim, padded for matrices
+#define VKATTN_SPEC_PAIR_VALUE_BLOCK 94    // value_dim, padded for matrices
+#define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // columns of matrices that have one number for each owner
+#define VKATTN_SPEC_SCALED_FACTORS 101  // scaled factors of a gradient's products: 0, 1 (the pair) or 2 (the row too)
 
-// Threads that share a row of the pass over the rows' numbers.
+// Threads that share a row in the pass that computes the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8
 
 #endif

@@ -1,10 +1,10 @@
-// What the backward pass needs beyond AttentionParams and FeatureParams, which it follows in their buffer. Read by GLSL
-// and by C++.
+// What the backward pass needs beyond AttentionParams and FeatureParams. It lies behind FeatureParams in their buffer. GLSL
+// and C++ read this.
 #ifndef VKATTN_SHARED_BACKWARD_PARAMS_H
 #define VKATTN_SHARED_BACKWARD_PARAMS_H
 
-// Strides and offsets as in AttentionParams. Keys are taken in chunks of AttentionParams.split_keys, of which there are
-// kv_splits; the units of a pass are counted on from chunk to chunk.
+// Strides and offsets are as in AttentionParams. Keys are taken in kv_splits chunks of AttentionParams.split_keys keys each;
+// the units of a pass are numbered through all chunks.
 struct BackwardParams {
   uint grad_output_batch_stride;
   uint grad_output_head_stride;
@@ -29,15 +29,15 @@ struct BackwardParams {
   uint grad_mask_offset;
   uint grad_slopes_offset;
   uint grad_sinks_offset;
-  // Parts of the scale, whose product it is: see src/backward/scale_parts.hpp.
+  // The scale is the product of these parts: see src/backward/scale_parts.hpp.
   float pair_scale;     // multiplies the gradient of each pair
-  float operand_scale;  // multiplies what that multiplies, a row of Q or K
+  float operand_scale;  // multiplies the row of Q or K that this gradient multiplies
   float sum_scale;      // multiplies the sum of these products
   uint batch;
   uint kv_heads;
   uint pair_rows;      // rows of a chunk's pairs
   // Places in the sums of the workspace.
-  uint delta_sums;     // of each row, where sinks have a gradient or later chunks read them
+  uint delta_sums;     // of each row, if sinks have a gradient or later chunks read them
   uint slope_sums;     // of each row
   uint query_sums;     // of the rows' gradients
   uint key_sums;       // of a chunk's keys

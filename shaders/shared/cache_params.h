@@ -1,14 +1,14 @@
-// Push constants of cache_append.comp: read by GLSL and by C++.
+// Push constants of cache_append.comp. GLSL and C++ read this.
 #ifndef VKATTN_SHARED_CACHE_PARAMS_H
 #define VKATTN_SHARED_CACHE_PARAMS_H
 
-// Strides and offsets are relative to the bound range: in elements, but those of a target in a block format in blocks
-// (strides) and in 16-bit halves (the offset). A unit is what one invocation does.
+// Strides and offsets are relative to the bound range, in elements. For a target in a block format, strides are in blocks
+// and the offset is in 16-bit words. A unit is the work of one invocation.
 struct AppendParams {
   uint source_batch_stride;
   uint source_head_stride;
   uint source_row_stride;
-  uint target_batch_stride;  // between pages, where there are pages
+  uint target_batch_stride;  // between pages, if there are pages
   uint target_head_stride;
   uint target_row_stride;
   uint source_offset;
@@ -19,10 +19,10 @@ struct AppendParams {
   uint scales_offset;
   uint frequencies_offset;
   uint heads;
-  uint new_length;  // the most of one batch entry
-  uint batch;       // this and the next where new rows are packed
+  uint new_length;  // of the longest batch entry
+  uint batch;       // with total_new_length, if new rows are packed
   uint total_new_length;
-  int position;     // of all batch entries, where there is no buffer of positions
+  int position;     // of all batch entries, without a buffer of positions
   uint capacity;    // key positions from here on do not exist
   uint page_table_stride;
   uint page_count;

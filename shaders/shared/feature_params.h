@@ -1,9 +1,10 @@
-// What the forms of the kernels with features need beyond the push constants, which have no room for it: one for each
-// window of the problem, in a buffer. Read by GLSL and by C++.
+// Parameters of features, for which push constants have no room. A buffer holds one structure for each window of the
+// problem. GLSL and C++ read this.
 #ifndef VKATTN_SHARED_FEATURE_PARAMS_H
 #define VKATTN_SHARED_FEATURE_PARAMS_H
 
-// Strides and offsets as in AttentionParams: in elements, relative to the bound range. Of masks of bits: in words.
+// Strides and offsets are as in AttentionParams: in elements, relative to the bound range. For masks of bits they are in
+// words.
 struct FeatureParams {
   uint mask_batch_stride;
   uint mask_head_stride;
@@ -24,8 +25,8 @@ struct FeatureParams {
   uint key_scales_offset;
   uint value_scales_offset;
   int left_offset;      // a row sees no key before row + left_offset, plus the key length where the end is aligned
-  int position_offset;  // the key position of query 0, in the same way
-  uint problem_query_length;  // of the whole problem, like all below
+  int position_offset;  // the key position of query 0, aligned in the same way
+  uint problem_query_length;  // of the whole problem, as are the next three
   uint total_query_length;    // rows of packed tensors
   uint total_kv_length;
   uint problem_heads;
@@ -39,7 +40,7 @@ struct FeatureParams {
   uint dropout_seed_low;
   uint dropout_seed_high;
   uint dropout_offset;
-  uint block_batch_stride;  // of the block mask: 0 where blocks do not depend on the batch entry
+  uint block_batch_stride;  // of the block mask: 0 if blocks do not depend on the batch entry
   uint block_head_stride;
   uint block_row_stride;  // blocks along the keys
   uint block_rows;        // blocks along the rows of one head

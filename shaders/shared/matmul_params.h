@@ -1,8 +1,8 @@
-// Push constants of matrix multiplication: read by GLSL and by C++. Everything that varies without a new pipeline.
+// Push constants of matrix multiplication: everything that varies without a new pipeline. GLSL and C++ read this.
 #ifndef VKATTN_SHARED_MATMUL_PARAMS_H
 #define VKATTN_SHARED_MATMUL_PARAMS_H
 
-// Strides are in elements; offsets too, relative to the bound range, but of block formats in 16-bit words.
+// Strides are in elements. Offsets are relative to the bound range, in elements; for block formats in 16-bit words.
 struct MatmulParams {
   uint a_offset;
   uint b_offset;
@@ -25,7 +25,7 @@ struct MatmulParams {
   uint inner;
   uint parts;       // of the inner dimension
   uint part_inner;  // elements of a part
-  uint first_unit;  // of this dispatch: a block of rows and columns of one part, an element of the output, or 4 x 4 of a copy
+  uint first_unit;  // of this dispatch: a block of the output for one part, an element of it, or 4 x 4 of a copy
   uint unit_count;
 };
 

@@ -1,4 +1,4 @@
-// Constants that attention_merge.comp and the host share. Plain macros: read by GLSL and by C++.
+// Constants that attention_merge.comp and the host share. GLSL and C++ read these plain macros.
 #ifndef VKATTN_SHARED_MERGE_CONSTANTS_H
 #define VKATTN_SHARED_MERGE_CONSTANTS_H
 
@@ -11,8 +11,8 @@
 
 // Specialization constants.
 #define VKATTN_MERGE_SPEC_WORKGROUP_SIZE 0
-#define VKATTN_MERGE_SPEC_PART_TYPE 1    // storage types are those of attention_constants.h
+#define VKATTN_MERGE_SPEC_PART_TYPE 1    // storage types are in attention_constants.h
 #define VKATTN_MERGE_SPEC_OUTPUT_TYPE 2
-#define VKATTN_MERGE_SPEC_WRITES_LSE 3   // the lse and no outputs
+#define VKATTN_MERGE_SPEC_WRITES_LSE 3   // true: writes the lse; false: the outputs
 
 #endif

@@ -1,8 +1,8 @@
-// Push constants of attention_merge.comp: read by GLSL and by C++.
+// Push constants of attention_merge.comp. GLSL and C++ read this.
 #ifndef VKATTN_SHARED_MERGE_PARAMS_H
 #define VKATTN_SHARED_MERGE_PARAMS_H
 
-// Offsets are relative to the bound range, in elements. A unit is what one invocation does: a word of outputs, or a row's lse.
+// Offsets are relative to the bound range, in elements. A unit is the work of one invocation: a word of outputs, or a lse.
 struct MergeParams {
   uint parts_offset;
   uint part_lse_offset;

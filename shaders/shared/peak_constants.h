@@ -1,11 +1,11 @@
-// Specialization constants, modes and fixed counts of the kernels that measure a device's peaks. Read by GLSL and C++.
+// Specialization constants, modes and counts of the kernels that measure a device's peaks. GLSL and C++ read this.
 #ifndef VKATTN_SHADERS_SHARED_PEAK_CONSTANTS_H
 #define VKATTN_SHADERS_SHARED_PEAK_CONSTANTS_H
 
-// Ids of the specialization constants: dense and in order in each shader, as validation layers misread matrix sizes
-// that are not.
+// Ids of the specialization constants. They are dense and in order in each shader, as validation layers misread matrix
+// sizes otherwise.
 #define VKATTN_PEAK_WORKGROUP_SIZE_ID 0
-#define VKATTN_PEAK_VECTORS_ID 1   // multiply-add: vec4 chains in flight; copy: uvec4 per invocation
+#define VKATTN_PEAK_VECTORS_ID 1   // multiply-add: vec4 chains in flight; copy: uvec4 of an invocation
 #define VKATTN_PEAK_COPY_MODE_ID 2
 #define VKATTN_PEAK_MATRIX_M_ID 1
 #define VKATTN_PEAK_MATRIX_N_ID 2
@@ -17,8 +17,8 @@
 
 // What peak_copy.comp does with the source.
 #define VKATTN_PEAK_COPY 0          // neighbouring lanes read and write neighbouring vectors
-#define VKATTN_PEAK_READ 1          // the same reads, nothing written
-#define VKATTN_PEAK_READ_UNIFORM 2  // all lanes of a workgroup read one address: the way of CPU implementations
+#define VKATTN_PEAK_READ 1          // reads as above, and no writes
+#define VKATTN_PEAK_READ_UNIFORM 2  // all lanes of a workgroup read one address, as CPU implementations do best
 
 // Matrices of A and of B that a subgroup holds; each pair has an accumulator and is multiplied once an iteration.
 #define VKATTN_PEAK_MATRIX_ROWS 4

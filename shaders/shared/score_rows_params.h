@@ -1,4 +1,4 @@
-// Push constants of score_rows.comp: read by GLSL and by C++.
+// Push constants of score_rows.comp. GLSL and C++ read this.
 #ifndef VKATTN_SHARED_SCORE_ROWS_PARAMS_H
 #define VKATTN_SHARED_SCORE_ROWS_PARAMS_H
 

@@ -1,4 +1,4 @@
-// Attention tiled through shared memory, for GPUs without matrix units: a workgroup computes a block of query rows, and
+// Attention tiled through shared memory, for GPUs without matrix units: a workgroup computes a block of query rows. It
 // stages blocks of keys and values, so that it reads each from memory once.
 //
 //   kThreads threads are a grid of kColumns columns. Thread (r, c) owns kRows rows, and of these
@@ -12,17 +12,16 @@
 // Budget. Example: 256 threads, 8 columns, 4 rows x 4 keys, kDimChunk = 32; 64 dims of e = 4 bytes in Q, K and V.
 //   registers      4 * kRows * kValueChunks sums + kRows * kKeys scores + 4 * max(kKeys + 1, kQueryFetches +
 //                  kKeyFetches) operands + 4 * kRows of the rows' state = 32 + 16 + 20 + 16
-//   shared memory  16 * (VKATTN_TILE_ROW_STAGE4 + VKATTN_TILE_KV_STAGE4) bytes = 16 * (128 * 9 + 32 * 9) = 23,040 (and
-//                  one element of the stage that is not used); where rows are not reduced in subgroups, 4 *
-//                  VKATTN_TILE_REDUCE_STAGE = 4 * 128 * 9 more
+//   shared memory  16 * (VKATTN_TILE_ROW_STAGE4 + VKATTN_TILE_KV_STAGE4) bytes = 16 * (128 * 9 + 32 * 9) = 23,040, and
+//                  one element of the unused stage; without subgroups, 4 * VKATTN_TILE_REDUCE_STAGE = 4 * 128 * 9 more
+//                  to reduce rows
 //   memory         each multiply-add reads e / kBlockRows bytes of K and V, and e / (2 * kBlockKeys) of Q, which every
 //                  block of keys fetches again = 1/32 + 1/16
-//   stages         each multiply-add of Q K^T reads 4 / kRows + 4 / kKeys bytes = 2, of P V 1 + 4 / kRows = 2; packed
-//                  keys and values halve their part (4 / kRows), float16 arithmetic halves all, as it does the row
-//                  stage
+//   stages         each multiply-add of Q K^T reads 4 / kRows + 4 / kKeys bytes = 2, of P V 1 + 4 / kRows = 2. Packed
+//                  keys and values halve their part (4 / kRows). float16 arithmetic halves all of it, and the row stage
 //
-// The _float16 forms (VKATTN_FLOAT16_ARITHMETIC) multiply in pairs of float16. A sum of few products is float16, which
-// then goes to a sum of float32; all between the two products is float32.
+// The _float16 forms (VKATTN_FLOAT16_ARITHMETIC) multiply in pairs of float16. A few products are summed in float16, and
+// that sum is added to a sum of float32. Everything between the two products is float32.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -42,44 +41,44 @@
 
 layout(constant_id = VKATTN_SPEC_TILE_KEYS) const uint kKeys = 2;
 layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
-// Keys and values stay float16 until they are multiplied, and so do queries in float16 arithmetic. Rows are whole quads,
-// and start at multiples of 4 elements.
+// K and V stay float16 until they are multiplied; in float16 arithmetic, so does Q. Rows are whole quads, and start at
+// multiples of 4 elements.
 layout(constant_id = VKATTN_SPEC_TILE_PACKED) const bool kPacked = false;
 
 const uint kBlockKeys = kColumns * kKeys;
 const uint kValueChunk = kColumns * 4;                               // dims of the output staged at a time
 const uint kValueChunks = (kValueDim + kValueChunk - 1) / kValueChunk;
-// Of rows in shared memory.
+// Strides of rows in shared memory.
 const uint kDimStride4 = kDimChunk / 4 + 1;
 const uint kValueStride4 = kColumns + 1;
 const uint kRowStride4 = VKATTN_TILE_ROW_STRIDE4(kDimChunk, kBlockKeys);
 const uint kDimQuads = kDimChunk / 4;
-// Keys of a float16 sum of the output; one of scores has half of the dims of a chunk.
+// A float16 sum of the output is over so many keys; a float16 sum of scores is over half of a chunk's dims.
 const uint kSumKeys = VKATTN_SMALLER(VKATTN_TILE_SUM_KEYS, kBlockKeys);
-const uint kQueryQuads = kBlockRows * kDimQuads;  // that a stage holds
+const uint kQueryQuads = kBlockRows * kDimQuads;  // quads that a stage holds
 const uint kKeyQuads = kBlockKeys * kDimQuads;
 const uint kValueQuads = kBlockKeys * kColumns;
 const uint kQueryFetches = (kQueryQuads + kThreads - 1) / kThreads;  // quads that a thread moves
 const uint kKeyFetches = (kKeyQuads + kThreads - 1) / kThreads;
 const uint kValueFetches = (kValueQuads + kThreads - 1) / kThreads;
 
-// First queries, then probabilities; a row's stay in its own part. Scalars, as neighbouring probabilities are of several
-// threads.
+// Queries, then probabilities; each row keeps its own part. The elements are scalars, as neighbouring probabilities belong
+// to several threads.
 shared Element row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys) * 4];
-// First keys, then values, in one of the two.
+// One of the two stages is used. It holds keys, then values.
 const bool kPackedStage = kPacked || kFloat16Arithmetic;
 const uint kStageQuads = VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns);
 shared vec4 float_stage[VKATTN_TILE_FLOAT_STAGE4(kStageQuads, kPackedStage)];
 shared uvec2 packed_stage[VKATTN_TILE_PACKED_STAGE2(kStageQuads, kPackedStage)];
 
-// Where a thread works.
+// The place of a thread's work.
 struct Place {
   TilePosition tile;
   uint column;     // 0 .. kColumns - 1
   uint block_row;  // the first of its rows in the block
 };
 
-// What a thread has in arrays is not passed: GLSL hands arrays on by copying them.
+// A thread's arrays are globals, as GLSL passes arrays by copying them.
 vec4 accumulator[kRows * kValueChunks];
 float scores[kRows * kKeys];
 vec4 fetched_queries[kQueryFetches];
@@ -90,7 +89,7 @@ uvec2 packed_keys[kKeyFetches];
 uvec2 packed_values[kValueFetches];
 uint query_source[kQueryFetches];  // rows in memory
 float row_maximum[kRows];
-float row_sum[kRows];  // of this thread's keys only, until store_rows()
+float row_sum[kRows];  // over this thread's keys only, until store_rows()
 
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
@@ -105,7 +104,7 @@ void stage_quad(uint row, uint quad, Quad elements) {
   [[unroll]] for (uint d = 0; d < 4; ++d) row_stage[i + d] = elements[d];
 }
 
-// Of the elements or their bits, whichever were fetched.
+// Stages a quad that was fetched as elements or as bits.
 void stage_kv(uint index, vec4 elements, uvec2 bits) {
   if (kPacked) {
     packed_stage[index] = bits;
@@ -118,11 +117,11 @@ void stage_kv(uint index, vec4 elements, uvec2 bits) {
 
 Quad staged_kv(uint index) { return kPackedStage ? unpacked_quad(packed_stage[index]) : Quad(float_stage[index]); }
 
-// Keys behind the last repeat it: a masked block leaves them out.
+// The last key stands for keys behind it: a masked block leaves them out.
 uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
 
-// Elements dim .. dim + 3 of a row of so many, or the last four, where it has whole quads: a branch around a load would
-// make compilers wait for it.
+// `dim`, or the row's last four elements where `dim` is behind the row: with a branch around the load compilers would wait
+// for each load. The row has `dims` elements in whole quads.
 uint existing_dim(uint dim, uint dims, uint chunk) { return dims % chunk == 0 ? dim : min(dim, dims - 4u); }
 bool is_existing_dim(uint dim, uint dims, uint chunk) { return dims % chunk == 0 || dim < dims; }
 
@@ -186,7 +185,7 @@ void stage_queries_and_keys() {
   }
 }
 
-// Dims of the output behind the last are not stored.
+// Fetches values. Dims behind the last are not stored in the output.
 void fetch_values(Place place, int first_key, int key_end, uint dim) {
   [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
     const uint i = unit_of_share(n, kValueQuads, kThreads);
@@ -212,7 +211,7 @@ void stage_values() {
 }
 
 #if VKATTN_FLOAT16_ARITHMETIC
-// scores += Q K^T for the staged dims, in sums of even and of odd ones.
+// scores += Q K^T for the staged dims, in float16: one sum over even dims, one over odd dims.
 void add_products(Place place) {
   f16vec2 sums[kRows * kKeys];
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) sums[i] = f16vec2(0.0);
@@ -237,7 +236,7 @@ void add_products(Place place) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((place.column + k * kColumns) * kDimStride4 + dim4);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       const vec4 query = staged_quad(place.block_row + r, dim4);
-      // Four multiply-adds; dot() would be a multiplication, three of them and an addition.
+      // Four multiply-adds. dot() would take a multiplication, three multiply-adds and an addition.
       [[unroll]] for (uint k = 0; k < kKeys; ++k) {
         [[unroll]] for (uint d = 0; d < 4; ++d) scores[r * kKeys + k] += query[d] * keys[k][d];
       }
@@ -251,7 +250,7 @@ void compute_scores(Place place, int first_key, int key_end, bool masked) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] = 0.0;
   for (uint dim = 0; dim < kHeadDim; dim += kDimChunk) {
     fetch_queries_and_keys(place, first_key, key_end, dim);
-    barrier();  // the stages are still read: by the previous chunk, or keys' by the previous block's values
+    barrier();  // the previous chunk still reads the stages, or the previous block its values
     stage_queries_and_keys();
     barrier();  // the stages are complete
     add_products(place);
@@ -264,14 +263,14 @@ void compute_scores(Place place, int first_key, int key_end, bool masked) {
   }
 }
 
-// That the row may see the k-th of this thread's keys, as far as its position and its score tell.
+// True if the row's position and its score let it see the k-th of this thread's keys.
 bool is_visible(Place place, uint r, uint k, int first_key) {
   const int key = first_key + int(place.column + k * kColumns);
   return key < row_key_end[r] && (!kHasKeyBegin || key >= row_key_begin[r]) &&
          (!kScoresHide || scores[r * kKeys + k] != kHiddenScore);
 }
 
-// Raises each row's maximum, rescales what was accumulated, and turns scores into probabilities in shared memory.
+// Raises each row's maximum, rescales its sums, and writes probabilities to shared memory.
 void update_softmax(Place place, int first_key, bool masked) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     float maximum = kHiddenScore;
@@ -302,7 +301,7 @@ void update_softmax(Place place, int first_key, bool masked) {
   }
 }
 
-// accumulator += P V for one chunk of dims. A masked block leaves hidden V rows out: 0 times NaN would be NaN.
+// accumulator += P V for one chunk of dims. A masked block skips hidden V rows: 0 times NaN would be NaN.
 #if VKATTN_FLOAT16_ARITHMETIC
 void accumulate_values(Place place, uint n, bool masked) {
   [[dont_unroll]] for (uint key = 0; key < kBlockKeys; key += kSumKeys) {
@@ -337,13 +336,13 @@ void accumulate_values(Place place, uint n, bool masked) {
 }
 #endif
 
-// Chunk n of the output's dims.
+// Adds P V for chunk n of the output's dims.
 void process_values(Place place, uint n, int first_key, int key_end, bool masked) {
-  barrier();  // the stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
+  barrier();  // compute_scores() or the previous chunk still reads the stage; probabilities are complete
   stage_values();
   barrier();  // the stage is complete
   if (n + 1u < kValueChunks) fetch_values(place, first_key, key_end, (n + 1u) * kValueChunk);
-  // The branch is outside of the loop over keys.
+  // The branch on `masked` is outside of the loop over keys.
   if (looks_for_hidden(masked)) {
     accumulate_values(place, n, true);
   } else {
@@ -387,7 +386,7 @@ void main() {
   place.column = grid_index() % kColumns;
   place.block_row = grid_index() / kColumns * kRows;
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
-    // Rows behind the last repeat it; they are not stored.
+    // The last row stands for rows behind it; they are not stored.
     const uint row = place.tile.first_row + unit_of_share(n, kQueryQuads, kThreads) / kDimQuads;
     const uint packed = min(row, packed_row_count() - 1u);
     query_source[n] = query_row(place.tile.batch, packed_head(place.tile.kv_head, packed), packed_query(packed));

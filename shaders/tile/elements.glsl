@@ -1,4 +1,4 @@
-// What the tile kernel multiplies: float32, or with VKATTN_FLOAT16_ARITHMETIC float16.
+// The elements that the tile kernel multiplies: float32, or float16 with VKATTN_FLOAT16_ARITHMETIC.
 #ifndef VKATTN_TILE_ELEMENTS
 #define VKATTN_TILE_ELEMENTS
 
@@ -10,7 +10,7 @@
 
 const bool kFloat16Arithmetic = VKATTN_FLOAT16_ARITHMETIC != 0;
 
-// Of elements that were float16 before, so that it is exact: packHalf2x16 may truncate.
+// Packs elements that were float16 before, so that it is exact: packHalf2x16 may truncate others.
 uvec2 packed_quad(vec4 elements) { return uvec2(packHalf2x16(elements.xy), packHalf2x16(elements.zw)); }
 
 #if VKATTN_FLOAT16_ARITHMETIC
@@ -21,13 +21,13 @@ uvec2 packed_quad(vec4 elements) { return uvec2(packHalf2x16(elements.xy), packH
 
 Quad unpacked_quad(uvec2 bits) { return Quad(unpackFloat2x16(bits.x), unpackFloat2x16(bits.y)); }
 
-// The power of two below the scale of the scores, so that their sums are not far from the scores themselves. It is exact
-// but for subnormal queries: so it is no less than 2^-8, and no more than 1.
+// Queries are scaled by the power of two below the scale of scores, so that float16 sums are about as large as scores. The
+// power is from 2^-8 to 1: it stays exact, except for subnormal queries.
 uint query_scale_exponent() {
   return clamp((floatBitsToUint(params.scale_log2) >> 23) & 0xffu, 127u - VKATTN_TILE_MOST_SCALE_BITS, 127u);
 }
 
-// Of queries before their products, and of sums of these.
+// query_scale() multiplies queries before their products, score_scale() the sums of these products.
 float16_t query_scale() { return float16_t(uintBitsToFloat(query_scale_exponent() << 23)); }
 float score_scale() { return params.scale_log2 * uintBitsToFloat((254u - query_scale_exponent()) << 23); }
 #else

@@ -1,6 +1,6 @@
-// The tile kernel's grid of threads, and what the threads of a row do together. They are kColumns neighbours of the
-// grid. The _subgroup forms (VKATTN_SUBGROUPS) put them into one subgroup and exchange by shuffles, the others through
-// shared memory.
+// The tile kernel's grid of threads, and reductions over the threads of a row: kColumns neighbours of the grid. The
+// _subgroup forms (VKATTN_SUBGROUPS) put them into one subgroup and exchange by shuffles, the others through shared
+// memory.
 #ifndef VKATTN_TILE_ROWS
 #define VKATTN_TILE_ROWS
 
@@ -22,11 +22,12 @@ layout(constant_id = VKATTN_SPEC_TILE_COLUMNS) const uint kColumns = 16;
 layout(constant_id = VKATTN_SPEC_TILE_ROWS) const uint kRows = 4;
 const uint kBlockRows = kThreads / kColumns * kRows;
 
-// Of each of this thread's rows: its own part before maximum_of_columns() or sum_of_columns(), the whole row's after.
+// A number of each of this thread's rows: the thread's part before maximum_of_columns() or sum_of_columns(), the whole
+// row's after.
 float row_value[kRows];
 
 #if VKATTN_SUBGROUPS
-// Subgroups are full and hold whole rows of the grid. Nothing ties gl_LocalInvocationIndex to them.
+// Subgroups are full and hold whole rows of the grid. The order of gl_LocalInvocationIndex in a subgroup is not promised.
 uint grid_index() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
 
 void maximum_of_pairs(uint mask) {
@@ -39,7 +40,7 @@ void sum_of_pairs(uint mask) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) row_value[r] += subgroupShuffleXor(row_value[r], mask);
 }
 
-// What a row's threads read of its shared memory before, they may write after.
+// After it a row's threads may write the parts of shared memory that they read before.
 void maximum_of_columns(uint block_row, uint column) {
   subgroupBarrier();
   VKATTN_LANE_STEPS(1u, kColumns, maximum_of_pairs)
@@ -68,8 +69,8 @@ void sum_of_row(uint block_row, uint r) {
   row_value[r] = sum;
 }
 
-// What a row's threads read of its shared memory before, they may write after. Between two calls there must be a
-// barrier.
+// After it a row's threads may write the parts of shared memory that they read before. Two calls need a barrier between
+// them.
 void maximum_of_columns(uint block_row, uint column) {
   stage_row_values(block_row, column);
 #define VKATTN_MAXIMUM_OF_ROW(R) maximum_of_row(block_row, R)

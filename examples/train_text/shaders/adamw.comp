@@ -1,12 +1,12 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "item.glsl"
-// AdamW (arXiv:1711.05101). An item is an element of all parameters.
+// AdamW (arXiv:1711.05101). An item is one element of all parameters.
 layout(std430, set = 0, binding = 0) readonly buffer Gradients { float gradients[]; };
 layout(std430, set = 0, binding = 1) buffer Values { float values[]; };
 layout(std430, set = 0, binding = 2) buffer Means { float means[]; };
 layout(std430, set = 0, binding = 3) buffer Squares { float squares[]; };
-// mean_factor and square_factor are 1 / (1 - beta^step): what takes the zeros out that both began with.
+// mean_factor and square_factor are 1 / (1 - beta^step). They remove the bias of means and squares, which begin with zeros.
 layout(push_constant) uniform Push {
   uint count;
   float rate, mean_beta, square_beta, decay, mean_factor, square_factor;

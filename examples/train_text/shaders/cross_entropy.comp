@@ -1,8 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "item.glsl"
-// losses[row] = -log softmax(logits[row])[targets[row]]. Over the logits it writes the gradient of the mean over the rows:
-// (softmax - 1 at the target) / rows. An item is a row.
+// losses[row] = -log softmax(logits[row])[targets[row]]. The gradient of the mean over the rows, (softmax - 1 at the target) /
+// rows, overwrites the logits. An item is a row.
 layout(std430, set = 0, binding = 0) readonly buffer Targets { uint targets[]; };
 layout(std430, set = 0, binding = 1) buffer Logits { float logits[]; };
 layout(std430, set = 0, binding = 2) writeonly buffer Losses { float losses[]; };

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "item.glsl"
-// output[row] = token_embedding[tokens[row]] + position_embedding[positions[row]]: an item is an element.
+// output[row] = token_embedding[tokens[row]] + position_embedding[positions[row]]. An item is an element.
 layout(std430, set = 0, binding = 0) readonly buffer Tokens { uint tokens[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Positions { uint positions[]; };
 layout(std430, set = 0, binding = 2) readonly buffer TokenEmbedding { float token_embedding[]; };

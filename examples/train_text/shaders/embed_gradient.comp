@@ -1,8 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "item.glsl"
-// The gradient of a table whose rows were looked up: of entry e, the sum over rows[starts[e]] to rows[starts[e + 1] - 1], those
-// that took it. An item is an element of the table, and sums in this order: the bits are the same each time.
+// The gradient of a table whose rows were looked up. Rows rows[starts[e]] to rows[starts[e + 1] - 1] took entry e, so its
+// gradient is the sum over them. An item is an element of the table. The order of sums is fixed, and so are the bits.
 layout(std430, set = 0, binding = 0) readonly buffer Starts { uint starts[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Rows { uint rows[]; };
 layout(std430, set = 0, binding = 2) readonly buffer GradOutput { float grad_output[]; };

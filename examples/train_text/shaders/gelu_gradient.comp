@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "item.glsl"
 #include "gelu.glsl"
-// Writes the gradient of x over that of y.
+// The gradient of x overwrites the gradient of y.
 layout(std430, set = 0, binding = 0) readonly buffer X { float x[]; };
 layout(std430, set = 0, binding = 1) buffer Gradient { float gradient[]; };
 layout(push_constant) uniform Push { uint count; };

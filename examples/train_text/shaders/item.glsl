@@ -1,4 +1,4 @@
-// What an invocation works on, of any number of items: a grid's x alone may be too small for them.
+// The number of an invocation's item. The grid has two dimensions, as x alone may be too small for all items.
 layout(local_size_x = 64) in;
 
 uint item() {

@@ -1,8 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "item.glsl"
-// y = x / sqrt(mean(x^2)) of each row (RMS norm, arXiv:1910.07467). It has no gain: the matrix that y is multiplied with has
-// one for each column already. An item is a row.
+// y = x / sqrt(mean(x^2)) of each row (RMS norm, arXiv:1910.07467). It has no gain, as the matrix that multiplies y can contain
+// one. An item is a row.
 layout(std430, set = 0, binding = 0) readonly buffer X { float x[]; };
 layout(std430, set = 0, binding = 1) writeonly buffer Y { float y[]; };
 layout(std430, set = 0, binding = 2) writeonly buffer Inverse { float inverse[]; };

@@ -6,7 +6,7 @@ layout(std430, set = 0, binding = 0) readonly buffer Y { float y[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Inverse { float inverse[]; };
 layout(std430, set = 0, binding = 2) readonly buffer GradY { float grad_y[]; };
 layout(std430, set = 0, binding = 3) buffer GradX { float grad_x[]; };
-layout(push_constant) uniform Push { uint rows, width, accumulates; };  // add to grad_x, or write it
+layout(push_constant) uniform Push { uint rows, width, accumulates; };  // accumulates: adds to grad_x, otherwise writes it
 
 void main() {
   const uint row = item();
