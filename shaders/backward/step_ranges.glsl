@@ -1,5 +1,5 @@
-// Steps over rows or keys, for passes with a loop of its own, without tests, for full steps. Full steps come first, then the
-// masked steps before and after them.
+// Steps over rows or keys. A pass has a loop without tests for full steps, which come first, then a loop for the masked steps
+// before and after them.
 //
 //   begin      full_begin              full_end          end
 //     | masked   | full | full | full | full | masked ...  |

@@ -85,8 +85,8 @@ bool is_masked(KeyWalk walk, int key) {
   return !(visible && is_full_step(walk.keys, key, uint(walk.step)));
 }
 
-// The first key from `key` on whose block is for full steps, or for masked steps if `masked`. Full steps take the visible
-// blocks from full_begin to full_end; masked steps take all others that are not hidden.
+// The first key from `key` on in a block that full steps take or, if `masked`, that masked steps take. Full steps take the
+// visible blocks from full_begin to full_end; masked steps take all others that are not hidden.
 int skip_blocks(KeyWalk walk, int key, bool masked) {
   if (!kHasBlockMask) return key;
   const int end = masked ? walk.keys.end : walk.full_end;

@@ -72,7 +72,7 @@ void stage_queries(TilePosition tile, uint first_dim) {
 }
 
 // Loads queries through the stage, as many dims at a time as it holds. No loop remains around the matrices: RADV (Mesa
-// 25.0) takes matrices apart that a loop carries, and then holds each 16-bit element in a register of its own.
+// 25.0) splits matrices that a loop carries, and then holds each 16-bit element in its own register.
 void load_queries_to_registers(TilePosition tile) {
   [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     const uint stage_block = b % (kStageDims / kK);

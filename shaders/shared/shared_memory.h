@@ -10,7 +10,7 @@
 // probabilities: DIMS of a chunk, KEYS of a block.
 #define VKATTN_TILE_ROW_STRIDE4(DIMS, KEYS) (VKATTN_LARGER(DIMS, KEYS) / 4 + 1)
 #define VKATTN_TILE_ROW_STAGE4(ROWS, DIMS, KEYS) ((ROWS) * VKATTN_TILE_ROW_STRIDE4(DIMS, KEYS))
-// Keys, then values, of which each column has 4 dims.
+// First keys, then values. Each column of values has 4 dims.
 #define VKATTN_TILE_KV_STAGE4(KEYS, DIMS, COLUMNS) ((KEYS) * (VKATTN_LARGER((DIMS) / 4, COLUMNS) + 1))
 // Keys and values lie in one of two stages: QUADS of float32, or, PACKED, of 16 bits.
 #define VKATTN_TILE_FLOAT_STAGE4(QUADS, PACKED) ((PACKED) ? 1 : (QUADS))
