@@ -240,13 +240,13 @@ class BackwardPass {
   const GradientSelection& selection_;
   Gradients& gradients_;
   EarlyScale early_;
-  // Of the row.
+  // These belong to the row.
   RowIndex row_, stored_;
   Row forward_;
   std::vector<double> query_, grad_output_;
   double delta_ = 0, delta_magnitude_ = 0, delta_tolerance_ = 0;
   bool row_is_defined_ = true;
-  // Of the key.
+  // These belong to the key.
   std::vector<double> key_, value_;
 };
 

@@ -28,7 +28,8 @@ struct Inputs : HostTensors {
 
 /// The queries that a batch entry has, by its query length or its cumulative lengths.
 [[nodiscard]] std::int64_t query_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
-/// The keys that it has, likewise. Of a ring only the last ones exist.
+/// The keys that a batch entry has, by its key length or its cumulative lengths. In a ring only the last ones
+/// exist.
 [[nodiscard]] std::int64_t key_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
 /// Whether a row is written, because it is not beyond the query length of its batch entry.
 [[nodiscard]] bool is_written(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);

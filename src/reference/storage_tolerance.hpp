@@ -63,8 +63,8 @@ class ProductSum {
 /// The error of rounding probabilities, or gradients of scores, to nearest, as a share of them.
 [[nodiscard]] double rounding_tolerance(DataType type);
 
-/// What may be lost of each of them: as a number, of a probability, or as a share of the largest. Kernels
-/// keep a row's largest at 2^7 or more before they round it to float16, whose last place is 2^-24.
+/// The error of each of them: as a number for a probability, else as a share of the largest. Kernels keep a
+/// row's largest at 2^7 or more before they round it to float16, whose last place is 2^-24.
 [[nodiscard]] double least_weight(DataType type);
 
 }  // namespace vkattn::reference

@@ -90,9 +90,9 @@ double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
   // Weights are relative to the largest, 1, where they meet values.
   if (row.score_flushed == kUndefined || overflows(row.value_magnitude[d] / row.largest_weight))
     return kUndefined;
-  // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
+  // Devices may flush weights (beside a sink, or if the others meet zeros in V, all can be tiny),
   // their products with values, and results.
-  // Their products with the scales of V too, before they meet its numbers.
+  // They may also flush products with the scales of V, before these meet its numbers.
   const double of_a_key = kLeastNormal * (1 + largest_stored(desc.value.type));
   const double flushed =
       kLeastNormal + kept_factor(desc.dropout) * (of_a_key * static_cast<double>(row.visible_keys) +
