@@ -1,4 +1,4 @@
-// What host and shaders number alike, checked: the public enums become specialization constants, or words in
+// Checks numbers that host and shaders share: the public enums become specialization constants, or words in
 // device memory, as they are.
 #include <vkattn/attention.hpp>
 #include <vkattn/attention_plan.hpp>

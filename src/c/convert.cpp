@@ -22,7 +22,7 @@ concept Enumeration = std::is_enum_v<T>;
 template <class T>
 concept Value = std::is_class_v<T>;
 
-/// Reads the fields of a structure, each as the types of its members say. The first that is wrong is kept.
+/// Reads the fields of a structure, each by the types of its two members. Keeps the first error.
 class Reader {
  public:
   template <class Structure, class Desc>

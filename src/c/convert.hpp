@@ -1,4 +1,4 @@
-// Problems and options of the C interface as those of C++.
+// Converts problems and options of the C interface to those of C++.
 #pragma once
 
 #include <vkattn/vkattn.h>
@@ -7,17 +7,17 @@
 
 namespace vkattn::c {
 
-/// A problem as that of C++: attention_desc(), append_desc() and so on.
+/// Convert a problem: attention_desc(), append_desc() and so on.
 /// @{
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
   [[nodiscard]] Result<DESC> NAME##_desc(const vkattn_##NAME##_desc* given);
 #include "common/operations.def"
 /// @}
 
-/// Null: all defaults.
+/// The options as this version has them. Null stands for all defaults.
 [[nodiscard]] Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given);
-/// The same for a plan of an operation that is called so, of a matrix multiplication, or of a layer: an error
-/// where one is set that it has no use for.
+/// Convert options for a plan of the named operation, of a matrix multiplication, or of a layer. An option
+/// that the plan does not use is an error.
 /// @{
 [[nodiscard]] Result<PlanOptions> options_for(const vkattn_plan_options& given, const char* operation);
 [[nodiscard]] Result<PlanOptions> matmul_options(const vkattn_plan_options& given, const char* operation);

@@ -1,4 +1,4 @@
-// Devices, what to enable on them, and pipeline caches, in C.
+// Devices, their features, and pipeline caches, in C.
 #include <vkattn/device_features.hpp>
 
 #include "c/enumerators.hpp"
@@ -10,7 +10,7 @@ namespace c = vkattn::c;
 
 namespace {
 
-/// A description whose names lie beside it: moved, they stay where they are.
+/// A description with the names that it refers to. Moving it leaves the names where they are.
 struct PhysicalDevice {
   PhysicalDevice() = default;
   PhysicalDevice(PhysicalDevice&&) = default;
@@ -64,7 +64,7 @@ vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_w
     const auto wanted = vkattn::wanted_features(described->desc);
     if (!wanted) return wanted.error();
     c::copy_list(*wanted, features, count, [](const vkattn::WantedFeature& each) {
-      // Literals, and so with a 0 at their end, or nothing.
+      // These are literals, which end in a 0, or empty.
       const auto text = [](std::string_view view) { return view.empty() ? "" : view.data(); };
       return vkattn_wanted_feature{text(each.name), text(each.extension), text(each.gain),
                                    each.is_supported ? 1U : 0U};
@@ -79,7 +79,7 @@ vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDevic
     if (Result<void> s = c::check_given({{info, "info"}, {memory, "memory"}}); !s) return s;
     const auto described = physical_device(device);
     if (!described) return described.error();
-    // The same bytes: an array of as many words.
+    // Both are arrays of as many words.
     static_assert(sizeof(vkattn_enable_memory) == sizeof(vkattn::EnableMemory));
     return vkattn::enable_wanted(described->desc, *info,
                                  *reinterpret_cast<vkattn::EnableMemory*>(memory->words));

@@ -1,4 +1,4 @@
-// Enumerators from C, where they are any number.
+// Checks enumerators from C, which may be any number.
 #pragma once
 
 #include <vkattn/vkattn.h>
@@ -27,7 +27,7 @@ consteval std::uint32_t last_of() {
   return last;
 }
 
-/// The enumerator that has this number; an error with the number where there is none.
+/// The enumerator with this number, or an error with the number.
 template <class Enum>
 [[nodiscard]] Result<Enum> enumerator(std::uint32_t number, std::string_view name) {
   constexpr std::uint32_t kLast = last_of<Enum>();

@@ -33,7 +33,7 @@ inline constexpr std::size_t kMembersWithoutField = 2 + (requires(Structure s) {
 #define VKATTN_END , "a member of the structure has no row in common/fields.def");
 #include "common/fields.def"
 
-/// Writes the fields of a descriptor to a structure, but for pointers: where C has one, it stays as it is.
+/// Writes the fields of a descriptor to a structure. Fields that are pointers in C stay as they are.
 template <class Desc, class Structure>
 void write_fields(const Desc& from, Structure& to) {
   each_field(to, from, []<class Member>(const char*, Member& member, const auto& value) {

@@ -29,7 +29,7 @@ vkattn_result code_of(ErrorCode code) {
   return VKATTN_ERROR_IO;
 }
 
-// Only what the caller's version of the structure has.
+// Writes only the members that the caller's version of the structure has.
 void write(std::int32_t vk_result, std::string_view text, vkattn_error* target) {
   constexpr std::size_t kBefore = offsetof(vkattn_error, message);
   if (target == nullptr || target->struct_size <= kBefore) return;
@@ -95,7 +95,7 @@ Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* 
 std::size_t copy_text(std::string_view text, char* target, std::size_t capacity) {
   if (target != nullptr && capacity != 0) {
     const std::size_t bytes = std::min(text.size(), capacity - 1);
-    text.copy(target, bytes);  // from nowhere where there is none, which memcpy forbids
+    text.copy(target, bytes);  // a null view is fine here, but not for memcpy
     target[bytes] = 0;
   }
   return text.size() + 1;

@@ -56,11 +56,11 @@ struct vkattn_pipeline_cache {
 
 namespace vkattn::c {
 
-/// Writes an outcome to the caller's memory, and gives its code. A null `error` is for callers who want none.
+/// Writes an outcome to the caller's memory, and returns its code. `target` may be null.
 vkattn_result finish(const Error& error, vkattn_error* target);
 vkattn_result succeed(vkattn_error* target);
 
-/// Runs the body of a function that can fail: it gives a Result<void>.
+/// Runs the body of a function that can fail, which returns a Result<void>.
 template <class Body>
 vkattn_result run(vkattn_error* target, Body&& body) {
   const Result<void> done = detail::without_exceptions([&]() -> Result<void> { return body(); });
@@ -76,7 +76,7 @@ inline constexpr bool kIsHandle =
     kIsOneOf<T, vkattn_device, vkattn_plan, vkattn_bindings, vkattn_score_function, vkattn_self_test,
              vkattn_pipeline_cache, vkattn_frame_budget>;
 
-/// That it is a handle that was given out and not taken back. Does not look behind the pointer.
+/// Whether a handle was given out and not taken back. Does not look behind the pointer.
 template <class Handle>
 [[nodiscard]] bool is_alive(const Handle* handle) noexcept {
   static_assert(kIsHandle<Handle>);
@@ -92,14 +92,14 @@ struct Given {
   template <class T>
   Given(const T* given, const char* called) : pointer(given), name(called), is_handle(kIsHandle<T>) {}
 };
-/// The Error for a handle that was taken back, or never given out.
+/// The Error for a handle that was taken back or never given out.
 [[nodiscard]] Error not_alive(std::string_view name);
-/// The first that is null, or a handle that is not alive, is the error.
+/// Checks that no argument is null, and that handles are alive. The first that fails is the error.
 [[nodiscard]] Result<void> check_given(std::initializer_list<Given> arguments);
-/// A list that is null where there is something in it is the error.
+/// Checks that a list is not null if it has elements.
 [[nodiscard]] Result<void> check_list(const void* list, std::size_t count, const char* name);
 
-/// One reference less; the last one destroys. Null is nothing.
+/// Gives up one reference; the last one destroys the handle. Null is allowed.
 template <class Handle>
 vkattn_result release(Handle* handle) {
   if (handle == nullptr) return VKATTN_SUCCESS;
@@ -119,7 +119,7 @@ vkattn_result retain(Handle* handle) {
   return was_alive ? VKATTN_SUCCESS : VKATTN_ERROR_INVALID_ARGUMENT;
 }
 
-/// Destroys a handle without references. Null is nothing.
+/// Destroys a handle that has no references. Null is allowed.
 template <class Handle>
 vkattn_result destroy(Handle* handle) {
   if (handle == nullptr) return VKATTN_SUCCESS;
@@ -135,17 +135,18 @@ void give(std::unique_ptr<Handle> made, Handle** target) {
   *target = made.release();
 }
 
-/// What a plan has, whatever it computes.
+/// A plan of any kind as a Plan.
 [[nodiscard]] const Plan& plan_of(const vkattn_plan& plan);
 /// The plan of attention that a plan is, or that a layer has; null for others.
 [[nodiscard]] const AttentionPlan* attention_of(const vkattn_plan& plan);
 /// The plan whose kernel counts as a plan's own: of a layer that of its attention.
 [[nodiscard]] const Plan& kernel_plan(const vkattn_plan& plan);
 
-/// Copies as much of a text as fits, with a 0 at its end; the bytes that all of it takes.
+/// Copies as much of a text as fits, with a 0 at its end. Returns the bytes that the whole text takes.
 std::size_t copy_text(std::string_view text, char* target, std::size_t capacity);
 
-/// Copies what `tell` says of a handle, or an empty text where the handle is not alive or memory runs out.
+/// Copies the text that `tell` gives of a handle; an empty text if the handle is not alive or memory runs
+/// out.
 template <class Handle, class Tell>
 std::size_t copy_words(const Handle* handle, char* target, std::size_t capacity, const Tell& tell) {
   std::size_t bytes = 0;
@@ -156,7 +157,7 @@ std::size_t copy_words(const Handle* handle, char* target, std::size_t capacity,
   return bytes;
 }
 
-/// Copies bytes to memory of *bytes, where that is enough, and sets *bytes to what they take; `blob` may be
+/// Copies bytes to `blob`, which has *bytes, and sets *bytes to the number that is needed. `blob` may be
 /// null.
 [[nodiscard]] Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob,
                                      std::size_t* bytes);
@@ -171,8 +172,8 @@ void copy_list(const List& list, Target* target, std::uint32_t* count, const Con
   *count = static_cast<std::uint32_t>(list.size());
 }
 
-/// A structure of the caller's as this version has it: what an earlier version did not have is as its init
-/// function leaves it.
+/// A caller's structure as this version has it. Members that an earlier version lacked are as the init
+/// function leaves them.
 template <class Struct>
 [[nodiscard]] Result<Struct> read(const Struct* given, void (*init)(Struct*), const char* name) {
   if (given == nullptr) return invalid(name, " is null");

@@ -16,7 +16,7 @@ namespace c = vkattn::c;
 
 namespace {
 
-/// Handles that the caller is given, taken back where not all of them could be made.
+/// Handles for the caller. They are taken back if not all of them can be made.
 struct StepHandles {
   std::vector<vkattn_plan*> all;
 

@@ -50,8 +50,8 @@ void LiveHandles::add(const void* handle) {
 }
 
 LiveHandles& live_handles() {
-  // Never destroyed: an application's own static objects may release handles when it ends. No allocation: the
-  // first call may be a release, which cannot tell of one that failed.
+  // Never destroyed, as an application's own static objects may release handles at its end. Not allocated, as
+  // the first call may be a release, which cannot report a failure.
   alignas(LiveHandles) static std::byte memory[sizeof(LiveHandles)];
   static LiveHandles* const handles = new (memory) LiveHandles;
   return *handles;

@@ -1,4 +1,4 @@
-// Handles that were given out and not taken back, so that one too many is noticed and not used.
+// The handles that were given out and not taken back, so that a stale one is noticed and not used.
 #pragma once
 
 #include <array>
@@ -9,11 +9,10 @@
 
 namespace vkattn::c {
 
-/// A set of addresses. Whether one is in it is asked without a lock, as recording may; changes have one.
-///
-/// Tables of open addressing, each twice as large as the one before, of which every one is at most half full.
-/// A slot is null until it is used first, and then holds an address or kTaken: so a search ends at a null,
-/// and none misses an address that is there while others come and go.
+/// A set of addresses. Looking one up takes no lock, as recording may not wait; changes take one.
+/// It has tables of open addressing, each twice as large as the one before, and each at most half full. A
+/// slot is null until its first use, and then holds an address or kTaken. So a search ends at a null, and
+/// finds every address that is there while others come and go.
 class LiveHandles {
  public:
   LiveHandles() = default;
@@ -26,8 +25,8 @@ class LiveHandles {
   [[nodiscard]] bool remove(const void* handle) {
     return with(handle, [] { return true; });
   }
-  /// Calls `use` while the handle cannot be taken back, and takes it back where that gives true; false where
-  /// it is not alive.
+  /// Calls `use` while no other thread can take the handle back, and takes it back if `use` returns true.
+  /// Returns false if the handle is not alive.
   template <class Use>
   [[nodiscard]] bool with(const void* handle, Use&& use) {
     const std::lock_guard lock(mutex_);
@@ -44,7 +43,7 @@ class LiveHandles {
   static constexpr const void* kTaken = &kTakenPlace;
 
   [[nodiscard]] Slot* find(const void* handle) const noexcept;
-  /// Of a table, where the search for an address begins.
+  /// The slot of a table where the search for an address begins.
   [[nodiscard]] static std::size_t first_slot(const void* handle, std::size_t size) noexcept;
 
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// What a program measures by, in C: choices of kernels, a driver's statistics, frames.
+// Choices of kernels, a driver's statistics, and frame budgets, in C.
 #include <vkattn/frame_budget.hpp>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ vkattn_kernel_choice choice_of(std::string_view kernel, const vkattn_tile_sizes&
   return choice;
 }
 
-/// Sets *type to what `ask` gives of a plan that has it, or of a layer's attention; else a sentence with
-/// those that have.
+/// Sets *type to the answer of `ask` for a plan that has this type, or for a layer's attention. The error
+/// names the operations that have one.
 template <class Ask>
 vkattn_result tell_type(const vkattn_plan* plan, vkattn_data_type* type, vkattn_error* error,
                         const char* name, const char* whose, const Ask& ask) {

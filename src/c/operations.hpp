@@ -7,7 +7,7 @@
 
 namespace vkattn::c {
 
-/// `Nothing` stands before the first, as each row begins with a comma.
+/// `Nothing` comes before the first plan, as each row begins with a comma.
 template <class Nothing, class... Plans>
 struct AnyPlanOf {
   using Type = std::variant<Plans...>;
@@ -17,7 +17,7 @@ using AnyPlan = AnyPlanOf<void
 #include "common/operations.def"
                           >::Type;
 
-/// What messages call a kind of plan.
+/// The words of messages for a kind of plan.
 template <class Plan>
 struct Kind;
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \

@@ -21,8 +21,8 @@ bool is_text(const char* given) {
   return given != nullptr && *given != '\0';
 }
 
-/// A field that not every kind of plan takes, and what it is left at. What the library's own options have it
-/// refuses by itself where an operation has no use for it.
+/// A field that some kinds of plan do not use, and the value to leave it at. The library itself refuses
+/// unused options that it has.
 struct FieldRow {
   const char* name;
   const char* unset;
@@ -30,7 +30,7 @@ struct FieldRow {
 };
 using O = vkattn_plan_options;
 
-/// Of layers alone.
+/// Fields that layers alone use.
 constexpr std::array<FieldRow, 4> kOfLayers{{
     {"matmul_kernel", "null", [](const O& o) { return is_text(o.matmul_kernel); }},
     {"backward_kernel", "null", [](const O& o) { return is_text(o.backward_kernel); }},
@@ -38,13 +38,13 @@ constexpr std::array<FieldRow, 4> kOfLayers{{
     {"backward_refusal_count", "0", [](const O& o) { return o.backward_refusal_count != 0; }},
 }};
 
-/// Of every operation that has a use for them, but not of layers.
+/// Fields that some operations use, but no layer.
 constexpr std::array<FieldRow, 2> kNotOfLayers{{
     {"chunk_keys", "0", [](const O& o) { return o.chunk_keys != 0; }},
     {"inner_splits", "0", [](const O& o) { return o.inner_splits != 0; }},
 }};
 
-// What is asked for and cannot be had is an error, as `kernel` is.
+// A request that cannot be met is an error, as with `kernel`.
 Result<void> check_unused(const vkattn_plan_options& given, std::span<const FieldRow> rows,
                           const char* name) {
   for (const FieldRow& row : rows) {
@@ -106,7 +106,7 @@ PlanOptions options_of(const vkattn_plan_options& given) {
   return options;
 }
 
-/// Block sizes as those of products, which have no head dims.
+/// Converts block sizes to those of products, which have no head dims.
 Result<void> take_matmul_tile(PlanOptions& options, const char* operation) {
   if (!options.tile) return {};
   const TileSizes tile = *std::exchange(options.tile, std::nullopt);
@@ -139,7 +139,7 @@ Result<MultiHeadAttentionOptions> layer_options(const vkattn_plan_options& given
   MultiHeadAttentionOptions options;
   options.pipeline_cache = given.pipeline_cache;
   options.attention = options_of(given);
-  // Set of the layer, below.
+  // This is an option of the layer, set below.
   options.attention.push_descriptors = false;
   options.matmul.kernel = text(given.matmul_kernel);
   options.backward.kernel = text(given.backward_kernel);

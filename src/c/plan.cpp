@@ -16,7 +16,7 @@ namespace c = vkattn::c;
 
 namespace {
 
-/// Of every kind of plan: `to_desc` and `to_options` are its conversions.
+/// Creates a plan of any kind. `to_desc` and `to_options` are its conversions.
 template <class Plan, class Given, class Desc, class Options>
 vkattn_result create(vkattn_device* device, const Given* desc, const vkattn_plan_options* options,
                      vkattn_plan** plan, vkattn_error* error, Result<Desc> (*to_desc)(const Given*),
@@ -68,13 +68,13 @@ uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan) {
 
 namespace {
 
-/// The jobs of one vkattn_prewarm, and who waits for them.
+/// The jobs of one vkattn_prewarm, and the thread that waits for them.
 struct Prewarm {
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t pending = 0;  ///< and not done; guarded by the mutex
 
-  /// Also where `submit` is left by an exception: workers still have what was handed over.
+  /// Waits also if `submit` throws, as workers may still run jobs that were handed over.
   ~Prewarm() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return pending == 0; });
@@ -94,14 +94,14 @@ struct PrewarmJob {
       job->is_begun = true;
     }
     job->outcome = c::plan_of(*job->plan).compile();
-    // The last one leaves before the waiting thread may take the mutex away.
+    // Under the lock, so that the waiting thread cannot destroy the mutex before this.
     const std::lock_guard lock(job->all->mutex);
     --job->all->pending;
     job->all->changed.notify_one();
   }
 };
 
-/// A job on its way to a worker, who may have done it before `submit` returns.
+/// A job on its way to a worker, which may do it before `submit` returns.
 class HandOver {
  public:
   explicit HandOver(PrewarmJob& job) : job_(job) {
@@ -110,7 +110,7 @@ class HandOver {
   }
   HandOver(const HandOver&) = delete;
   HandOver& operator=(const HandOver&) = delete;
-  /// One that `submit` has thrown at is waited for only where somebody runs it already.
+  /// If `submit` throws, the job is waited for only if a worker runs it already.
   ~HandOver() {
     const std::lock_guard lock(job_.all->mutex);
     if (!is_taken_ && !job_.is_begun) --job_.all->pending;
@@ -189,7 +189,7 @@ size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t
 
 namespace {
 
-/// Of every kind of plan: `to_desc` is its conversion.
+/// Writes the key of a descriptor of any kind. `to_desc` is its conversion.
 template <class Given, class Desc>
 vkattn_result write_key(const Given* desc, char* text, size_t* bytes, vkattn_error* error,
                         Result<Desc> (*to_desc)(const Given*)) {

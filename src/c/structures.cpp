@@ -55,7 +55,7 @@ VKATTN_INIT(vkattn_requirements, vkattn_requirements{})
 VKATTN_INIT(vkattn_execution, vkattn_execution{})
 VKATTN_INIT(vkattn_record_options, vkattn::c::record_defaults())
 
-// Of problems: what their descriptors have.
+// Defaults of problems are those of their descriptors.
 #define VKATTN_VALUE(STRUCTURE, DESC)
 #define VKATTN_DESC(STRUCTURE, DESC) \
   VKATTN_INIT(vkattn_##STRUCTURE, vkattn::c::defaults_of<vkattn_##STRUCTURE, vkattn::DESC>())

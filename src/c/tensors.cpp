@@ -20,14 +20,14 @@ using L = MultiHeadAttentionTensors;
 using G = MultiHeadAttentionBackwardTensors;
 using W = MultiHeadAttentionParameters;
 
-/// A tensor's number and the member that it is.
+/// A tensor's number and its member.
 template <class Tensors>
 struct Member {
   vkattn_tensor tensor;
   BufferRange Tensors::*range;
 };
 
-/// Of the members of a struct of tensors. What lies in structs within it is looked for in their tables.
+/// The numbers of the members of a struct of tensors. Members of structs within it have tables of their own.
 template <class Tensors>
 constexpr std::array<Member<Tensors>, 0> kNumbers{};
 
@@ -132,7 +132,7 @@ constexpr std::array<Member<G>, 4> kNumbers<G>{{
     {VKATTN_TENSOR_GRAD_VALUE, &G::grad_value},
 }};
 
-// Null where the struct has no member of that number.
+// Null if the struct has no member of this number.
 template <class Tensors>
 BufferRange Tensors::*find(vkattn_tensor tensor) {
   const auto found = std::ranges::find(kNumbers<Tensors>, tensor, &Member<Tensors>::tensor);
@@ -143,7 +143,7 @@ BufferRange W::*find_gradient(vkattn_tensor tensor) {
   return tensor < kToGradient ? nullptr : find<W>(tensor - kToGradient);
 }
 
-// What a layer takes of attention's: not the heads' own tensors, which lie in its workspace.
+// The tensors of attention that a layer takes: not the heads' own, which lie in its workspace.
 BufferRange A::*find_feature(vkattn_tensor tensor) {
   return tensor == VKATTN_TENSOR_LSE || find<L>(tensor) != nullptr ? nullptr : find<A>(tensor);
 }
@@ -197,7 +197,8 @@ VkDeviceSize bytes_within(const MultiHeadAttentionBackwardPlan& plan, vkattn_ten
 }
 /// @}
 
-/// Where attention's numbers beside tensors go; null where a kind of plan has no attention.
+/// The tensors of attention within those of a kind of plan, for the numbers beside tensors; null if it has no
+/// attention.
 /// @{
 A* attention_in(A& tensors) {
   return &tensors;

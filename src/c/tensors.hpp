@@ -1,4 +1,4 @@
-// What an execution binds, as the tensors of each kind of plan.
+// Converts the bindings of an execution to the tensors of each kind of plan.
 #pragma once
 
 #include <vkattn/vkattn.h>
@@ -10,8 +10,8 @@ namespace vkattn::c {
 /// Numbers of tensors are below it.
 inline constexpr vkattn_tensor kTensorNumbers = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS + 1;
 
-/// Of each operation: the place of a tensor, null where it has none; and bytes of a tensor of a plan, as its
-/// range_bytes(), 0 where it has no use for it.
+/// For each operation: the place of a tensor, null if it has none; and the bytes of a plan's tensor as
+/// range_bytes() gives them, 0 if it does not use the tensor.
 /// @{
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS)                        \
   [[nodiscard]] BufferRange* place(PLAN::Tensors& tensors, vkattn_tensor tensor); \
@@ -26,10 +26,10 @@ struct ParameterNumbers {
 };
 [[nodiscard]] ParameterNumbers numbers_of(BufferRange MultiHeadAttentionParameters::*parameter);
 
-/// An execution as this version has it.
+/// An execution structure as this version has it.
 [[nodiscard]] Result<vkattn_execution> execution(const vkattn_execution* given);
-/// What an execution binds of a kind of plan. An error names a tensor that the kind does not have, or that is
-/// bound twice.
+/// The tensors that an execution binds for a kind of plan. The error names a tensor that the kind does not
+/// have, or that is bound twice.
 template <class Plan>
 [[nodiscard]] Result<typename Plan::Tensors> tensors_of(const vkattn_execution& given);
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \

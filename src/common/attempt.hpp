@@ -1,4 +1,4 @@
-// Work that one thread does for all who ask for it meanwhile.
+// Work that one thread does for all threads that ask for it meanwhile.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -10,18 +10,18 @@
 
 namespace vkattn::detail {
 
-/// The outcome of what one thread does without a lock, for those who wait for it. Shared by all of them, and
-/// guarded by the mutex of whatever it belongs to.
+/// The outcome of work that one thread does without a lock, for the threads that wait for it. All share it,
+/// and the mutex of its owner guards it.
 template <class T>
 class Attempt {
  public:
-  /// Of the one who does it, with the lock held: wakes the others.
+  /// For the thread that did the work, with the lock held: wakes the others.
   const Result<T>& end(Result<T> outcome) {
     const Result<T>& kept = outcome_.emplace(std::move(outcome));
     ended_.notify_all();
     return kept;
   }
-  /// Of the others: what end() was given.
+  /// For the other threads: waits for the outcome that end() is given.
   const Result<T>& wait(std::unique_lock<std::mutex>& lock) {
     ended_.wait(lock, [this] { return outcome_.has_value(); });
     return *outcome_;

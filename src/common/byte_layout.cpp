@@ -7,9 +7,9 @@ namespace vkattn::detail {
 
 namespace {
 
-/// Whether stride_1 * x_1 + stride_2 * x_2 + … = target has a solution with 0 <= x_i <= count_i. With the
-/// largest stride first, the smaller ones leave few values of x_i that can still reach the target: one or two
-/// where each stride spans all that the smaller ones reach, as in every usual layout.
+/// Decides whether stride_1 * x_1 + stride_2 * x_2 + … = target has a solution with 0 <= x_i <= count_i.
+/// Large strides come first: then the smaller ones leave few values of x_i that can still reach the target.
+/// In every usual layout, where a stride spans all that the smaller ones reach, there are one or two.
 class BoundedSum {
  public:
   void add(std::uint64_t count, std::uint64_t stride) noexcept {

@@ -1,4 +1,4 @@
-// Where the bytes of a strided tensor lie, and whether those of two tensors meet.
+// The bytes of a strided tensor, and whether two tensors have bytes in common.
 #pragma once
 
 #include <array>
@@ -19,15 +19,15 @@ class ByteLayout {
 
   ByteLayout() = default;  ///< no bytes
   explicit ByteLayout(std::uint64_t bytes) : run_bytes_(bytes) {}
-  /// Of `places` along each dimension, of which none is 0. A stride of 0 repeats the same bytes.
+  /// With so many `places` along each dimension, none of them 0. A stride of 0 repeats the same bytes.
   ByteLayout(std::uint64_t element_bytes, std::array<std::uint64_t, kMostDimensions> places,
              std::array<std::uint64_t, kMostDimensions> stride_bytes);
 
   [[nodiscard]] bool is_empty() const noexcept { return run_bytes_ == 0; }
-  /// That nothing lies between the first byte and the last but these.
+  /// Whether the bytes from the first to the last have no gap.
   [[nodiscard]] bool is_one_run() const noexcept { return dimensions_[0].count == 0; }
   [[nodiscard]] std::uint64_t run_bytes() const noexcept { return run_bytes_; }
-  /// Those that are no part of the run, the smallest stride first; the rest have a count of 0.
+  /// The dimensions outside of the run, the smallest stride first; unused entries have a count of 0.
   [[nodiscard]] const std::array<Dimension, kMostDimensions>& dimensions() const noexcept {
     return dimensions_;
   }
@@ -39,8 +39,8 @@ class ByteLayout {
   std::array<Dimension, kMostDimensions> dimensions_{};
 };
 
-/// That a byte of the one, which begins at `a_first`, is a byte of the other. Rows that lie between one
-/// another do not meet. Of strides so odd that the search takes too long the answer is no. No allocation.
+/// Whether two layouts, which begin at `a_first` and `b_first`, have a byte in common. Interleaved rows have
+/// none. If odd strides make the search too long, the answer is no. Allocates nothing.
 [[nodiscard]] bool meet(const ByteLayout& a, std::uint64_t a_first, const ByteLayout& b,
                         std::uint64_t b_first) noexcept;
 

@@ -10,19 +10,19 @@ namespace vkattn::detail {
 
 inline constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
-/// a * b of two numbers that are not negative; nothing where the product does not fit 63 bits.
+/// a * b of two numbers that are not negative; nothing if the product does not fit 63 bits.
 [[nodiscard]] constexpr std::optional<std::int64_t> checked_multiply(std::int64_t a, std::int64_t b) {
   if (a != 0 && b > kMaxInt64 / a) return std::nullopt;
   return a * b;
 }
 
-/// a + b of two numbers that are not negative; nothing where the sum does not fit 63 bits.
+/// a + b of two numbers that are not negative; nothing if the sum does not fit 63 bits.
 [[nodiscard]] constexpr std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b) {
   if (b > kMaxInt64 - a) return std::nullopt;
   return a + b;
 }
 
-/// a * b, or the largest number where that does not fit; 0 where a factor is negative (an invalid size, which
+/// a * b, or the largest number if that does not fit; 0 if a factor is negative (an invalid size, which
 /// validate() reports by itself).
 [[nodiscard]] constexpr std::int64_t saturating_multiply(std::int64_t a, std::int64_t b) {
   if (a < 0 || b < 0) return 0;

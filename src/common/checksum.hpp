@@ -1,4 +1,4 @@
-// A checksum of bytes that a program keeps: finds torn files, not forged ones.
+// A checksum of kept bytes. It finds torn files, not forged ones.
 #pragma once
 
 #include <cstddef>

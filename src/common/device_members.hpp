@@ -1,4 +1,4 @@
-// What a caller must give of a device, in C++ and in C.
+// The members of a device description that a caller must set, in C++ and in C.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -10,7 +10,8 @@
 
 namespace vkattn::detail {
 
-/// The first member that was not given is the error. `structure` is the caller's name for what has them.
+/// Checks that all members were set; the first that was not is the error. `structure` is the name of the
+/// structure.
 template <class Desc>
 [[nodiscard]] Result<void> check_members(const Desc& desc, std::string_view structure) {
   const auto is_null = [&](std::string_view member, std::string_view give) {

@@ -32,7 +32,7 @@ template <std::integral A, std::integral B>
   return extent > 1 ? narrow(stride) : 0;
 }
 
-/// That a block size is a power of two from `least` to `most`.
+/// Whether a block size is a power of two from `least` to `most`.
 [[nodiscard]] constexpr bool is_power(std::uint32_t size, std::uint32_t least, std::uint32_t most) {
   return std::has_single_bit(size) && size >= least && size <= most;
 }

@@ -1,4 +1,4 @@
-// Members of structures, for tables and functions that must name each of them.
+// Counts members of structures, for tables and functions that must name each member.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@ namespace vkattn::detail {
 template <class T, class Of>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Of>;
 
-/// Stands for a value of any type, where nothing is evaluated.
+/// Stands for a value of any type in unevaluated code.
 struct AnyMember {
   template <class T>
   operator T&() const&;
@@ -21,7 +21,7 @@ struct AnyMember {
   operator T&() const&&;
 };
 
-/// Members of an aggregate without arrays: as many as braces take.
+/// The number of members of an aggregate without arrays: as many as braces take.
 template <class Aggregate, class... Members>
 consteval std::size_t member_count() {
   if constexpr (requires { Aggregate{Members{}..., AnyMember{}}; }) {
@@ -31,7 +31,8 @@ consteval std::size_t member_count() {
   }
 }
 
-/// Members that paths such as "window.left" begin with; those of one member stand one after the other.
+/// The number of members that paths such as "window.left" begin with. Paths of one member stand one after the
+/// other.
 consteval std::size_t members_named(std::initializer_list<std::string_view> paths) {
   std::size_t count = 0;
   std::string_view last;

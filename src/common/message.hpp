@@ -23,8 +23,7 @@ concept MessageText = std::convertible_to<const Value&, std::string_view>;
 template <class Value>
 concept MessageEnumerator = std::is_enum_v<Value> && std::convertible_to<Value, std::int64_t>;
 
-/// A piece of a sentence: text, which it refers to, or a number. Enumerators of C and std::uint8_t are
-/// numbers.
+/// A piece of a sentence: a number, or a reference to text. Enumerators of C and std::uint8_t are numbers.
 class MessagePart {
  public:
   template <MessageText Text>
@@ -50,7 +49,7 @@ class MessagePart {
 
   void append_to(std::string& text) const;
 
-  /// That append_to() adds: of numbers as many as the largest have.
+  /// The most characters that append_to() adds.
   [[nodiscard]] std::size_t most_characters() const noexcept {
     return kind_ == Kind::kText ? text_.size() : 24;
   }
@@ -68,7 +67,7 @@ class MessagePart {
   };
 };
 
-/// Joins pieces, numbers as in the C locale. Throws where there is no memory: half a name is none.
+/// Joins pieces, with numbers as in the C locale. Throws if memory runs out, as half a name is none.
 [[nodiscard]] std::string join(std::span<const MessagePart> parts);
 
 /// join() of its arguments.
@@ -89,7 +88,7 @@ template <class... Parts>
   return {ErrorCode::kInvalidArgument, VK_SUCCESS, message(parts...)};
 }
 
-/// The Error for what is valid, but what this device or build cannot do.
+/// The Error for a valid request that this device or build cannot do.
 template <class... Parts>
 [[nodiscard]] Error unsupported(const Parts&... parts) {
   return {ErrorCode::kUnsupported, VK_SUCCESS, message(parts...)};
@@ -102,8 +101,8 @@ template <class... Parts>
 }
 
 #ifdef __cpp_exceptions
-/// The Error for the exception that is being handled. Memory has run out where not even the sentence can be
-/// made.
+/// The Error for the exception that is being handled. If not even its sentence can be made, memory has run
+/// out.
 [[nodiscard]] inline Error handled_exception() noexcept {
   try {
     try {
@@ -123,8 +122,8 @@ template <class... Parts>
 }
 #endif
 
-/// Calls `body` and turns what is thrown in it, by the standard library or by a function of the caller's,
-/// into an Error: nothing leaves the API as an exception. Compiled without exceptions it only calls.
+/// Calls `body` and turns an exception of the standard library or of a caller's function into an Error, so
+/// that none leaves the API. Compiled without exceptions it only calls.
 template <class Body>
 [[nodiscard]] auto without_exceptions(Body&& body) noexcept -> decltype(body()) {
 #ifdef __cpp_exceptions

@@ -1,4 +1,4 @@
-// Bits that depend on all bits of a number.
+// A hash whose bits depend on all bits of a number.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace vkattn::detail {
   return x;
 }
 
-/// 2^64 divided by the golden ratio: what splitmix64 adds from number to number.
+/// 2^64 divided by the golden ratio, which splitmix64 adds from number to number.
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
 
 }  // namespace vkattn::detail

@@ -7,8 +7,8 @@
 namespace vkattn::detail {
 
 #ifdef _WIN32
-/// The path in UTF-8. Names there are UTF-16 that nothing has checked: half of a pair becomes U+FFFD, at
-/// which path::u8string() would throw.
+/// The path in UTF-8. Windows does not check the UTF-16 of names: half of a pair becomes U+FFFD here, where
+/// path::u8string() would throw.
 [[nodiscard]] inline std::string path_text(const std::filesystem::path& path) {
   const std::wstring& wide = path.native();
   const auto is_in = [&](std::size_t at, wchar_t first, wchar_t last) {
@@ -34,7 +34,7 @@ namespace vkattn::detail {
   return text;
 }
 #else
-/// The path's bytes, whatever they are.
+/// The path's bytes, unchanged.
 [[nodiscard]] inline std::string path_text(const std::filesystem::path& path) {
   return path.native();
 }

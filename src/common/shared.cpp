@@ -1,4 +1,4 @@
-// How many share an object.
+// Counts the owners of an object.
 #include <vkattn/shared.hpp>
 
 #include <atomic>

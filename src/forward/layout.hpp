@@ -31,7 +31,7 @@ struct PlannedWindow {
   Window window;
   TensorWindows tensors;
   WorkspaceArea partials;            ///< shared by windows that differ in keys only
-  WorkspaceArea block_mask;          ///< likewise; none where there is no such mask
+  WorkspaceArea block_mask;          ///< shared like the partials; none without a block mask
   std::uint64_t kept_mask_byte = 0;  ///< of the block mask in a buffer of the caller's
   WorkspaceArea lse;                 ///< for the weights, where the caller wants none; shared likewise
   WorkspaceArea feature_params;      ///< of programs with push descriptors

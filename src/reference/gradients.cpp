@@ -27,7 +27,7 @@ double sum_of_magnitudes(const std::vector<double>& a, const std::vector<double>
   return sum;
 }
 
-/// What float32 can lose of a sum of so many terms, as a share of their magnitudes.
+/// The error of a float32 sum of so many terms, as a share of their magnitudes.
 double sum_tolerance(std::int64_t terms) {
   return (16.0 + std::sqrt(static_cast<double>(terms))) * 0x1p-24;
 }
@@ -50,8 +50,8 @@ struct PairGradient {
   bool is_defined = true;  ///< that float32 holds what `score` is made of
 };
 
-/// What kernels may multiply a pair's gradient, and a row's element, by before they add up their products: so
-/// that a scale far from 1 makes none overflow that need not.
+/// The factors by which kernels may multiply a pair's gradient, and a row's element, before they add up
+/// products: so a scale far from 1 makes no product overflow without need.
 struct EarlyScale {
   double pair = 1, element = 1;
 
@@ -109,7 +109,7 @@ class BackwardPass {
     return std::isinf(mask_bias(inputs_.forward.mask, desc_.mask, row_.batch, row_.head, row_.query, key));
   }
 
-  /// Of a probability in float32, from its score and the row's lse.
+  /// The error of a float32 probability, from its score and the row's lse.
   [[nodiscard]] double probability_tolerance() const {
     const double softcap = desc_.softcap > 0 ? 8 * 0x1p-24 : 0;
     return (sum_tolerance(desc_.kv_length) + softcap) * (1 + forward_.score_magnitude) +
@@ -128,7 +128,7 @@ class BackwardPass {
     return is_kept(position, desc_.dropout) ? kept_factor(desc_.dropout) : 0;
   }
 
-  /// Of the key whose vectors are key_ and value_.
+  /// The gradient of the pair with the key whose vectors are key_ and value_.
   [[nodiscard]] PairGradient pair_gradient(std::int64_t key) const {
     PairGradient pair;
     const double probability = forward_.weights[static_cast<std::size_t>(key)];
@@ -208,7 +208,7 @@ class BackwardPass {
     add_score(key, pair);
   }
 
-  /// What is added to scores or multiplies distances.
+  /// Adds to the gradients of numbers that are added to scores, or multiply distances.
   void add_score(std::int64_t key, const PairGradient& pair) {
     const std::int64_t all = desc_.batch * desc_.query_heads * desc_.query_length * desc_.kv_length;
     const double tolerance =
@@ -240,13 +240,13 @@ class BackwardPass {
   const GradientSelection& selection_;
   Gradients& gradients_;
   EarlyScale early_;
-  // Of the row.
+  // These belong to the row.
   RowIndex row_, stored_;
   Row forward_;
   std::vector<double> query_, grad_output_;
   double delta_ = 0, delta_magnitude_ = 0, delta_tolerance_ = 0;
   bool row_is_defined_ = true;
-  // Of the key.
+  // These belong to the key.
   std::vector<double> key_, value_;
 };
 

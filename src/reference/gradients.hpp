@@ -60,7 +60,7 @@ struct Gradients {
   Gradient mask;  ///< along a dimension in which the gradient's stride is 0 there is one position, the sum
   Gradient alibi_slopes, sinks;  ///< (1, query_heads, 1, 1)
 
-  /// That of a tensor which a backward pass writes.
+  /// The gradient of a tensor that a backward pass writes.
   [[nodiscard]] const Gradient& of(BufferRange BackwardTensors::*tensor) const;
 };
 
@@ -73,8 +73,9 @@ inline constexpr std::pair<BufferRange BackwardTensors::*, Gradient Gradients::*
     {&BackwardTensors::grad_alibi_slopes, &Gradients::alibi_slopes},
     {&BackwardTensors::grad_sinks, &Gradients::sinks}};
 
-/// What of the gradients of Q, K and V to compute: of some KV heads every so manyth row and key. Others, and
-/// those that no query sees, are partial then, as are all gradients that are summed over rows and keys.
+/// The part of the gradients of Q, K and V to compute: every so manyth row and key of some KV heads. The
+/// others, and keys that no query sees, are partial then, and so are all gradients that are summed over rows
+/// and keys.
 struct GradientSelection {
   std::vector<std::pair<std::int64_t, std::int64_t>> heads;  ///< batch and KV head; none: all
   std::int64_t row_step = 1, key_step = 1;
@@ -82,17 +83,17 @@ struct GradientSelection {
   [[nodiscard]] bool is_all() const { return heads.empty() && row_step == 1 && key_step == 1; }
 };
 
-/// What the forward pass was given, and the gradient of what it wrote.
+/// The inputs of the forward pass, and the gradient of its output.
 struct BackwardInputs {
   Inputs forward;
   HostInput grad_output;
   TensorDesc grad_output_desc;  ///< with strides
   Strides grad_mask;            ///< of the mask's gradient: those of 0 are summed over
-  /// What the kernel of the forward pass has rounded probabilities to: the output that it left is used.
+  /// The type to which the forward kernel has rounded probabilities, as its output is used.
   DataType probability_type = DataType::kFloat32;
-  /// What the kernel of the backward pass rounds probabilities and gradients of scores to.
+  /// The type to which the backward kernel rounds probabilities and gradients of scores.
   DataType factor_type = DataType::kFloat32;
-  /// What the largest weight of a key counts as at the least, of kernels that have the same units for all.
+  /// The least number that the largest weight of a key counts as, for kernels that scale no weights.
   double least_largest_weight = 0;
 };
 

@@ -20,10 +20,10 @@ struct DropoutPosition {
   std::uint32_t key = 0;
 };
 
-/// Whether dropout leaves the probability: its word is at least floor(dropout * 2^32).
+/// Whether dropout keeps the probability: its word is at least floor(dropout * 2^32).
 [[nodiscard]] bool is_kept(const DropoutPosition& position, float dropout);
 
-/// What a probability that is kept is multiplied by: 1 / (1 - dropout), 1 without dropout.
+/// The factor of a kept probability: 1 / (1 - dropout), or 1 without dropout.
 [[nodiscard]] inline double kept_factor(float dropout) {
   return 1 / (1 - static_cast<double>(dropout));
 }

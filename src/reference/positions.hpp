@@ -14,7 +14,7 @@ struct KeyRange {
 /// The keys of a batch entry that exist: those of its length, of a ring the last ones.
 [[nodiscard]] KeyRange existing_keys(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
 
-/// Those of them that causality and window leave to a row; never negative in number.
+/// The keys that causality and window leave to a row; never a negative number of them.
 [[nodiscard]] KeyRange seen_keys(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);
 
 /// The key position that lines up with query 0.

@@ -43,7 +43,7 @@ double alibi_slope(const AttentionDesc& desc, const Inputs& inputs, std::int64_t
   return static_cast<double>(number_at<float>(inputs.alibi_slopes, head));
 }
 
-/// What is added to scores, or takes their place, counts up to this magnitude; infinities and NaN stay.
+/// Numbers that are added to scores, or replace them, count up to this magnitude; infinities and NaN stay.
 double limited_logit(double logit) {
   return std::isfinite(logit) ? std::clamp(logit, -kLargestNumber, kLargestNumber) : logit;
 }
@@ -60,7 +60,7 @@ struct Score {
   double flushed = 0;           ///< and float32; kUndefined where <q, k> or the score may overflow
 };
 
-/// What float16 arithmetic scales queries by, so that products are not far from scores: the power of two
+/// The factor of queries in float16 arithmetic, so that products are not far from scores: the power of two
 /// below |scale| * log2(e), from 2^-8 to 1.
 double float16_query_scale(double scale) {
   const double in_log2_units = std::abs(scale) / std::log(2.0);
@@ -88,10 +88,10 @@ class ScoreRow {
     }
   }
 
-  /// Those that causality and window do not hide.
+  /// The keys that causality and window do not hide.
   [[nodiscard]] const KeyRange& seen() const { return seen_; }
 
-  /// That of a key that exists, up to softcap.
+  /// The score of a key that exists, up to softcap.
   [[nodiscard]] Score begin(std::int64_t key) {
     Score score;
     multiply(key, score);
@@ -146,15 +146,15 @@ class ScoreRow {
   std::vector<double> key_;
 };
 
-/// What the softmax of a row is made of.
+/// The parts of the softmax of a row.
 struct Softmax {
   std::vector<Score> scores;  ///< of the keys that are seen, from the first one on; masked -inf hides
   double largest = -kInfinity;
   double sum = 0;  ///< of exp(score - largest), and of the sink's
 };
 
-/// That the weight of a visible key may show in float32, whatever its score's rounding. A bias that is the
-/// lowest number would otherwise say of all rows that any result is near enough.
+/// Whether the weight of a visible key may show in float32, whatever the rounding of its score. Without this,
+/// a bias of the lowest number would make any result near enough.
 bool may_count(double score, double magnitude, double largest) {
   constexpr double kVanishes = 128;  // exp(-128) is below the smallest float32
   return !(score + magnitude * 0x1p-12 < largest - kVanishes);
@@ -242,7 +242,7 @@ Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const Ro
   return softmax;
 }
 
-/// What dropout makes of a probability of 1.
+/// A probability of 1 after dropout.
 double dropout_factor(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row,
                       std::int64_t key) {
   if (desc.dropout == 0) return 1;
@@ -273,7 +273,7 @@ Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
     result.weight_flushed.assign(keys, 0.0);
   }
   const Softmax softmax = compute_scores(desc, inputs, row, result);
-  // Of rows that see no key, too: so a sink that is no number shows wherever it counts.
+  // Also for rows that see no key, so that a sink that is NaN shows wherever it counts.
   if (std::isnan(softmax.sum)) result.output.assign(dims, softmax.sum);
   const std::int64_t first = seen_keys(desc, inputs, row).begin;
   std::vector<double> value;

@@ -28,9 +28,10 @@ struct Inputs : HostTensors {
 
 /// The queries that a batch entry has, by its query length or its cumulative lengths.
 [[nodiscard]] std::int64_t query_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
-/// The keys that it has, likewise. Of a ring only the last ones exist.
+/// The keys that a batch entry has, by its key length or its cumulative lengths. In a ring only the last ones
+/// exist.
 [[nodiscard]] std::int64_t key_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
-/// Whether a row is written: not beyond the query length of its batch entry.
+/// Whether a row is written, because it is not beyond the query length of its batch entry.
 [[nodiscard]] bool is_written(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);
 /// Where a row lies in Q, O and lse: itself, but packed ones are one batch entry.
 [[nodiscard]] RowIndex stored_row(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);
@@ -47,7 +48,7 @@ struct Row {
   /// The most that a device that flushes may lose of a score; kUndefined where one overflows.
   double score_flushed = 0;
 
-  // Of float16 arithmetic. Of numbers below its least normal, f = 2^-14, nothing may be left.
+  // For float16 arithmetic, which may flush numbers below its least normal, f = 2^-14, to zero.
   double product_magnitude = 0;  ///< A'_i: of those j's the largest product, with what a function adds to it
   double product_lost = 0;       ///< the largest sum of those products that may be lost
   std::vector<double> value_lost;  ///< sum of w[i,j] * |v[j,d]| of those that may be lost, per value dim

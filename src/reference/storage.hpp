@@ -36,8 +36,8 @@ template <class Number>
   return number;
 }
 
-/// What a mask adds to the score of (batch, query head, query, key): -inf where it hides the key, 0 where it
-/// is boolean and shows it.
+/// The number that a mask adds to the score of (batch, query head, query, key): -inf if it hides the key, 0
+/// if it is boolean and shows it.
 [[nodiscard]] double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch,
                                std::int64_t head, std::int64_t query, std::int64_t key);
 

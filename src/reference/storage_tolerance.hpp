@@ -1,4 +1,4 @@
-// What storing a result, rounding a factor of a product, or the ends of float32 may add to its error.
+// Errors of storing a result, of rounding a factor of a product, and of the ends of float32.
 #pragma once
 
 #include <vkattn/data_type.hpp>
@@ -9,7 +9,7 @@
 
 namespace vkattn::reference {
 
-/// Of float32. Below it a device may flush to zero.
+/// The least normal number of float32. A device may flush smaller ones to zero.
 inline constexpr double kLeastNormal = 0x1p-126;
 inline constexpr double kLeastFloat16 = 0x1p-14;
 
@@ -19,7 +19,7 @@ inline constexpr auto kLargestNumber = static_cast<double>(2.3e38F);
 /// The tolerance of what is undefined: any number is right, and NaN.
 inline constexpr double kUndefined = -std::numeric_limits<double>::infinity();
 
-/// That finite inputs have made a number that float32 may not hold.
+/// Whether finite inputs have made a number that float32 may not hold.
 [[nodiscard]] inline bool overflows(double magnitude) {
   return std::isfinite(magnitude) && magnitude > kLargestNumber;
 }
@@ -39,7 +39,7 @@ class ProductSum {
     if (std::isfinite(size) && std::min({least, std::abs(b), size}) < kLeastNormal) lost_ += size;
     ++terms_;
   }
-  /// What a device may lose that flushes factors, products and sums below kLeastNormal.
+  /// The error of a device that flushes factors, products and sums below kLeastNormal.
   [[nodiscard]] double flushed() const { return std::min(lost_ + terms_ * kLeastNormal, magnitude); }
 
  private:
@@ -47,8 +47,8 @@ class ProductSum {
   double terms_ = 0;
 };
 
-/// What may be lost of a probability, as a share of it, where so much is lost of a score: numerator and
-/// denominator both err. Finite, as it is multiplied by zeros too.
+/// The error of a probability, as a share of it, if a score has this error: numerator and denominator both
+/// err. Finite, as it is multiplied by zeros too.
 [[nodiscard]] inline double share_of_score(double lost) {
   constexpr double kAnythingGoes = 64;
   return std::expm1(std::min(2 * lost, kAnythingGoes));
@@ -60,11 +60,11 @@ class ProductSum {
 /// One unit in the last place of a 16-bit result of that magnitude, 0 for float32.
 [[nodiscard]] double storage_tolerance(DataType type, double magnitude);
 
-/// What rounding probabilities, or gradients of scores, to nearest may add, as a share of them.
+/// The error of rounding probabilities, or gradients of scores, to nearest, as a share of them.
 [[nodiscard]] double rounding_tolerance(DataType type);
 
-/// What may be lost of each of them: as a number, of a probability, or as a share of the largest. Kernels
-/// keep a row's largest at 2^7 or more before they round it to float16, whose last place is 2^-24.
+/// The error of each of them: as a number for a probability, else as a share of the largest. Kernels keep a
+/// row's largest at 2^7 or more before they round it to float16, whose last place is 2^-24.
 [[nodiscard]] double least_weight(DataType type);
 
 }  // namespace vkattn::reference

@@ -20,8 +20,8 @@ double arithmetic_tolerance(const AttentionDesc& desc, const Row& row) {
   return factor * 0x1p-24 * (1.0 + row.score_magnitude) + share_of_score(row.score_flushed);
 }
 
-/// What float32 arithmetic can lose of one score, as a share of the magnitudes that it is the sum of: the sum
-/// of head_dim products, of which each rounding is as likely up as down, and few operations after it.
+/// The error of one score in float32 arithmetic, as a share of the magnitudes that it is the sum of. It is a
+/// sum of head_dim products, whose roundings go up as likely as down, with few operations after it.
 double score_tolerance(const AttentionDesc& desc) {
   return (16.0 + softcap_factor(desc) + std::sqrt(static_cast<double>(desc.head_dim))) * 0x1p-24;
 }
@@ -31,8 +31,8 @@ double score_tolerance(const AttentionDesc& desc) {
 constexpr double kSumDims = 16, kSumKeys = 8;
 constexpr double kLeastSumDims = 4, kLeastSumKeys = 2;
 
-/// What a sum of so many products loses, as a share of their magnitudes: each product its rounding, and each
-/// partial sum its own, of which as many are up as down.
+/// The error of a sum of so many products, as a share of their magnitudes: each product and each partial sum
+/// is rounded, up as often as down.
 double float16_sum_tolerance(double products) {
   return (1.0 + std::sqrt(products)) * 0x1p-11;
 }
@@ -46,13 +46,14 @@ double float16_score_tolerance(const AttentionDesc& desc, const Row& row) {
          sums * factor * kLeastFloat16;
 }
 
-/// The same as a share of a probability, which is its exponential. Finite, as it is multiplied by zeros too.
+/// This error as a share of a probability, which is the exponential of a score. Finite, as it is multiplied
+/// by zeros too.
 double float16_probability_tolerance(const AttentionDesc& desc, const Row& row) {
   constexpr double kAnythingGoes = 64;
   return std::expm1(std::min(float16_score_tolerance(desc, row), kAnythingGoes));
 }
 
-/// The same as float16_probability_tolerance(), of an element of the output.
+/// As float16_probability_tolerance(), but of an element of the output.
 double float16_output_tolerance(const AttentionDesc& desc, const Row& row, std::size_t dim) {
   const double sums = std::ceil(static_cast<double>(row.visible_keys) / kLeastSumKeys) + 1;
   return (float16_probability_tolerance(desc, row) + float16_sum_tolerance(kSumKeys)) *
@@ -89,9 +90,9 @@ double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
   // Weights are relative to the largest, 1, where they meet values.
   if (row.score_flushed == kUndefined || overflows(row.value_magnitude[d] / row.largest_weight))
     return kUndefined;
-  // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
+  // Devices may flush weights (beside a sink, or if the others meet zeros in V, all can be tiny),
   // their products with values, and results.
-  // Their products with the scales of V too, before they meet its numbers.
+  // They may also flush products with the scales of V, before these meet its numbers.
   const double of_a_key = kLeastNormal * (1 + largest_stored(desc.value.type));
   const double flushed =
       kLeastNormal + kept_factor(desc.dropout) * (of_a_key * static_cast<double>(row.visible_keys) +

@@ -1,4 +1,4 @@
-// Finding devices, what to enable on each, and which one to take.
+// Finds devices, enables features on each, and chooses one.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -12,7 +12,7 @@ namespace vkattn::detail {
 
 namespace {
 
-// The names that can be disabled: of all that is enabled but extensions that only tell properties.
+// The names that can be disabled: everything that is enabled, except extensions that only tell properties.
 std::vector<std::string_view> names_to_disable() {
   std::vector<std::string_view> names;
   const auto add = [&](std::string_view name) {
@@ -29,7 +29,7 @@ std::vector<std::string_view> names_to_disable() {
   return names;
 }
 
-// The compute queue family to use: one with timestamps where there is a choice.
+// Finds the compute queue family to use: the one with the most timestamp bits.
 bool find_queue_family(const Instance& instance, PhysicalDevice& device) {
   std::uint32_t count = 0;
   instance.vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
@@ -46,7 +46,7 @@ bool find_queue_family(const Instance& instance, PhysicalDevice& device) {
   return found;
 }
 
-// The names in a list with commas between, all of which can be disabled.
+// The names of a list with commas between. Names that cannot be disabled are an error.
 Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin < list.size();) {
@@ -62,7 +62,7 @@ Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
   return names;
 }
 
-// Fails only where memory has run out, which says nothing of the device.
+// Fails only if memory runs out, which says nothing of the device.
 Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index,
                                       const std::vector<std::string>& disabled) {
   PhysicalDevice device;

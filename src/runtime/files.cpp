@@ -62,7 +62,7 @@ std::string device_file_name(std::string_view stem, const VkPhysicalDeviceProper
 
 namespace {
 
-/// A name that is free again at the end, however that comes: opening a file takes memory too.
+/// A name of a temporary file, which is removed at the end in any case: opening a file may fail too.
 class TemporaryName {
  public:
   // Not the process's number: another thread may write the same file, and containers count processes anew.
@@ -98,7 +98,7 @@ Result<void> replace_file(const std::filesystem::path& path, std::span<const std
 
 namespace {
 
-// Beside the file, and short enough where the file's name is as long as names can be.
+// Beside the file, and short enough if the file's name is as long as names can be.
 std::filesystem::path lock_of(const std::filesystem::path& path) {
   constexpr std::size_t kMostCharacters = 200;
   std::filesystem::path lock = path.parent_path() / "lock-";
@@ -109,7 +109,7 @@ std::filesystem::path lock_of(const std::filesystem::path& path) {
 }  // namespace
 
 #ifdef _WIN32
-// Nobody else can open what is shared with nobody.
+// Opened without sharing, so nobody else can open it.
 FileLock::Status FileLock::try_once() {
   const HANDLE file =
       CreateFileW(lock_.c_str(), GENERIC_WRITE, 0, nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
@@ -128,7 +128,8 @@ FileLock::Status FileLock::try_once() {
   const int file = ::open(lock_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (file == -1) return Status::kImpossible;
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) {
-    // Who had it may have removed the file between the two calls, and another may have made a new one.
+    // The earlier owner may have removed the file between the two calls, and another program may have made a
+    // new one.
     struct stat locked {};
     struct stat named {};
     if (::fstat(file, &locked) == 0 && ::stat(lock_.c_str(), &named) == 0 && locked.st_dev == named.st_dev &&

@@ -14,7 +14,7 @@
 
 namespace vkattn::detail {
 
-/// The variable's value as a path; empty where it is unset.
+/// The variable's value as a path; empty if it is unset.
 [[nodiscard]] std::filesystem::path environment_path(const char* name);
 
 /// RuntimeOptions::cache_dir, else VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else on Windows
@@ -26,25 +26,25 @@ namespace vkattn::detail {
                                            const VkPhysicalDeviceProperties& properties,
                                            std::string_view suffix);
 
-/// Writes a new file beside the old one, which then takes its place, and makes the folder where there is
-/// none. Where several write at once, the file is that of one of them: FileLock is for who has read it
-/// before.
+/// Writes a new file beside the old one, which then takes its place. Makes the folder if there is none. If
+/// several programs write at once, one of the files wins: to change a file that was read before, hold a
+/// FileLock.
 [[nodiscard]] Result<void> replace_file(const std::filesystem::path& path,
                                         std::span<const std::string_view> pieces);
 
-/// The right to change a file, which one program or thread has at a time. Whoever reads a file, changes what
-/// it read and writes that, holds it from before the reading until after the writing: else the last one who
-/// writes loses what others wrote. Held until destroyed or until its program ends, however it ends.
+/// The right to change a file, which one program or thread has at a time. A program that reads a file,
+/// changes the contents and writes them holds it from before the reading until after the writing: otherwise
+/// it loses what others wrote meanwhile. Held until destroyed, or until the program ends in any way.
 class FileLock {
  public:
   enum class Status { kTaken, kBusy, kImpossible };
 
-  /// Whoever has a file for longer is stopped, or tests a device.
+  /// A program that holds a file for longer is stopped, or tests a device.
   static constexpr std::chrono::seconds kPatience{20};
 
-  /// Tries for that long. What is locked is a file `lock-NAME` beside `path`, which is made, and on systems
-  /// other than Windows removed with the lock; the file itself is replaced by others, and may not be there.
-  /// kImpossible: that file cannot be made, or its file system has no locks.
+  /// Tries for so long. Locks a file `lock-NAME` beside `path`, as others replace the file itself, and it may
+  /// not exist. Makes that file; on systems other than Windows it is removed with the lock. kImpossible: it
+  /// cannot be made, or its file system has no locks.
   [[nodiscard]] Status take(const std::filesystem::path& path, std::chrono::milliseconds timeout = kPatience);
   FileLock() = default;
   FileLock(const FileLock&) = delete;

@@ -81,13 +81,13 @@ Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& pla
     const auto times = runtime.execute([&](VkCommandBuffer commands) { loaded->record(commands); });
     if (!times) return times.error();
     const double time = times->front();
-    // Drivers may compile at the first run, and GPUs are slow to wake.
+    // Drivers may compile at the first run, and GPUs may wake slowly.
     if (run == 0 && time < kSlowNs) continue;
     least = std::min(least, time);
     sum += time;
   }
   done.push_back(std::move(loaded->test));
-  // A clock that stands still is no time.
+  // 0 of a clock that stands still counts as no time.
   return TestOutcome{{}, static_cast<std::uint64_t>(std::llround(least))};
 }
 

@@ -1,4 +1,4 @@
-// What a kernel shows at its first use on a device: results by a small problem, its time by a larger one.
+// The first use of a kernel on a device: a small problem shows its results, a larger one its time.
 #pragma once
 
 #include <vkattn/backward.hpp>
@@ -17,8 +17,8 @@
 namespace vkattn::detail {
 
 /// Runs a small problem of the plan's kind (attention, gradients or a product) on the same kernel with the
-/// same block sizes, and compares with the reference. An Error where it could not run. The test goes to
-/// `done`: while it lives, the plan finds those of its pipelines compiled that are the same.
+/// same block sizes, and compares with the reference. An Error means that it could not run. The test goes to
+/// `done`: while it lives, the plan finds equal pipelines compiled.
 /// @{
 [[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan,
                                                 std::vector<SelfTest>& done);
@@ -29,7 +29,7 @@ namespace vkattn::detail {
 /// @}
 
 /// The time of a problem of the plan's kind that fills the device: the least of a few runs, within some ten
-/// milliseconds; of a kernel that is far slower than that, of one run. The test goes to `done` likewise.
+/// milliseconds; a far slower kernel runs once. The test goes to `done`, too.
 [[nodiscard]] Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& plan,
                                               std::vector<SelfTest>& done);
 
@@ -38,13 +38,13 @@ struct KernelTime {
   std::uint64_t nanoseconds = 0;  ///< 0: not known
 };
 
-/// What the times of a device's first kernels say.
+/// The verdict on the times of a device's first kernels.
 struct TimesVerdict {
   std::vector<KernelRefusal> refusals;  ///< before the kernel that is to be used
   std::string note;                     ///< for describe(): the times; empty where none can be compared
 };
 
-/// Of kernels in the order of the device.
+/// Judges kernels in the order of the device.
 [[nodiscard]] TimesVerdict judge_times(std::span<const KernelTime> kernels);
 
 }  // namespace vkattn::detail

@@ -18,7 +18,7 @@ namespace {
 
 using namespace detail;
 
-/// As AttentionPlan::range_bytes() has them.
+/// Rounds up to whole words, as AttentionPlan::range_bytes() does.
 VkDeviceSize whole_words(std::size_t bytes) {
   return round_up(bytes, std::size_t{4});
 }
@@ -42,7 +42,7 @@ struct HostTensor {
   std::span<const std::byte> bytes;
 };
 
-/// Memory of one input, or of several that share it, and the device's copy.
+/// The memory of one or several inputs, and the device's copy of it.
 struct HostPiece {
   std::span<const std::byte> bytes;
   std::vector<HostTensor> tensors;
@@ -66,7 +66,7 @@ bool can_share(const HostPiece& piece, const HostTensor& tensor, const Attention
 
 std::vector<HostPiece> pieces_of(std::vector<HostTensor> inputs, const AttentionDesc& desc,
                                  const Capabilities& capabilities) {
-  // Those that begin at the same place with the longest first.
+  // Sorted by address; of inputs at one address the longest comes first.
   std::sort(inputs.begin(), inputs.end(), [](const HostTensor& x, const HostTensor& y) {
     const std::uintptr_t at_x = address_of(x.bytes), at_y = address_of(y.bytes);
     return at_x != at_y ? at_x < at_y : x.bytes.size() > y.bytes.size();
@@ -84,7 +84,7 @@ std::vector<HostPiece> pieces_of(std::vector<HostTensor> inputs, const Attention
   return pieces;
 }
 
-/// What the problem does not write of an output must come back as it was.
+/// Whether the problem leaves some bytes of an output unwritten, which must come back as they were.
 bool keeps_some(const TensorRow& row, const AttentionDesc& desc) {
   return desc.query_lengths != Lengths::kUniform || !row.layout(desc).is_one_run();
 }

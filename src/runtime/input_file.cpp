@@ -30,7 +30,7 @@ Error too_large(std::uintmax_t most_bytes) {
   return invalid("it has more than ", most_bytes, " bytes, the most that are read");
 }
 
-// Empty where the file may be opened.
+// Empty if the file may be opened.
 std::string_view other_kind(fs::file_type type) {
   switch (type) {
     case fs::file_type::regular:
@@ -50,7 +50,7 @@ std::string_view other_kind(fs::file_type type) {
 }
 
 #ifndef _WIN32
-// A pipe that is open without waiting for who writes to it.
+// A pipe that is opened without waiting for a writer.
 class Pipe {
  public:
   explicit Pipe(const fs::path& path) : file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
@@ -60,7 +60,7 @@ class Pipe {
     if (file_ != -1) (void)::close(file_);
   }
 
-  // Adds what has come to `text`; false at the end.
+  // Adds the bytes that have come to `text`; false at the end.
   Result<bool> read_into(std::string& text, std::chrono::milliseconds patience) const {
     std::array<char, 65536> piece{};
     if (file_ == -1) return unreadable(std::generic_category().message(errno));
@@ -87,7 +87,7 @@ class Pipe {
 
 Result<InputFile> open_input(const fs::path& path) {
   std::error_code error;
-  // Asked before: opening a named pipe waits for who writes to it.
+  // Checked first, as opening a named pipe waits for a writer.
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::not_found)
     return Error{ErrorCode::kNotFound, VK_SUCCESS, "there is no such file"};

@@ -20,8 +20,8 @@ constexpr std::uint32_t kNewestVersion = VK_API_VERSION_1_3;
 
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 
-// Checks inside of shaders need features that the layer enables by itself, and tells of: no fault of a
-// program's.
+// Checks inside of shaders need features that the layer enables by itself, with a message that is no fault of
+// the program's.
 bool is_of_the_layer(std::string_view message) {
   constexpr std::string_view kInternal = "Internal Warning: ";
   const std::size_t at = message.find(kInternal);
@@ -35,7 +35,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL collect_message(VkDebugUtilsMessageSeverityFlagBi
                                                const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
   if (is_of_the_layer(data->pMessage)) return VK_FALSE;
   auto* instance = static_cast<Instance*>(user);
-  // The layer that calls is no C++ of ours. A message that there is no memory for is lost.
+  // The layer calls this, so no exception may leave it. A message is lost if there is no memory for it.
   (void)without_exceptions([&]() -> Result<void> {
     const std::lock_guard lock(instance->messages_mutex);
     instance->messages.emplace_back(data->pMessage);
@@ -65,7 +65,7 @@ Result<bool> has_validation_layer(const LoaderFunctions& loader) {
   });
 }
 
-// Drivers that lack a part of Vulkan (MoltenVK) are listed only to those that ask for them.
+// Drivers that lack a part of Vulkan (MoltenVK) are listed only to programs that ask for them.
 Result<bool> has_portability_enumeration(const LoaderFunctions& loader) {
   const auto extensions =
       read_list("vkEnumerateInstanceExtensionProperties", VkExtensionProperties{},
@@ -96,7 +96,7 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options, bool e
   VkDebugUtilsMessengerCreateInfoEXT messages = messenger_info(instance);
   messages.pNext = &features;
 #ifdef VK_EXT_layer_settings
-  // Layers of 2024 and later leave accesses in shaders out of synchronization validation unless told
+  // Layers from 2024 on leave accesses in shaders out of synchronization validation unless they are told
   // otherwise.
   const VkBool32 enabled = VK_TRUE;
   const VkLayerSettingEXT setting{kValidationLayer, "syncval_shader_accesses_heuristic",

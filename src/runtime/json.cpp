@@ -11,7 +11,7 @@ namespace vkattn::detail {
 
 namespace {
 
-/// Is told by nlohmann's parser what comes.
+/// Builds a tree from the events of nlohmann's parser.
 class JsonBuilder {
  public:
   explicit JsonBuilder(std::size_t most_depth) : most_depth_(most_depth) {}
@@ -39,7 +39,7 @@ class JsonBuilder {
   }
 
  private:
-  // Where the next value belongs: nothing is added to what is around it before it is whole.
+  // The place of the next value. Nothing is added around it before it is whole.
   Json& place() {
     if (open_.empty()) return root;
     if (auto* const items = std::get_if<Json::Array>(&open_.back()->value)) return items->emplace_back();

@@ -1,5 +1,5 @@
-// JSON as a tree of values, read and written with the parser and the texts of nlohmann's library. That has
-// trees of its own, but they take memory to be destroyed, and end the program where there is none.
+// JSON as a tree of values, read and written with nlohmann's library. The library's own trees need memory to
+// be destroyed, and end the program if there is none.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@ namespace vkattn::detail {
 
 struct Json {
   using Array = std::vector<Json>;
-  /// In the order of the text. Of a name that is there twice the last one counts.
+  /// In the order of the text. If a name occurs twice, the last one counts.
   using Object = std::vector<std::pair<std::string, Json>>;
 
   /// Whole numbers are unsigned from 0 on.
@@ -25,7 +25,7 @@ struct Json {
   Json() = default;
   Json(Json&&) noexcept = default;
   Json& operator=(Json&&) noexcept = default;
-  /// Not variant's own copies: where memory runs out in one, libstdc++'s destroys what it has not made.
+  /// Not variant's own copies: if memory runs out in one, libstdc++'s destroys a value that it has not made.
   /// @{
   Json(const Json& other) {
     std::visit([&](const auto& its) { value = its; }, other.value);
@@ -50,19 +50,19 @@ struct Json {
     }
   }
 
-  /// Null where it is of another kind.
+  /// Null if the value is of another kind.
   template <class T>
   [[nodiscard]] const T* as() const {
     return std::get_if<T>(&value);
   }
-  /// Null where there is none, or this is no object.
+  /// Null if there is none, or this is no object.
   [[nodiscard]] const Json* member(std::string_view name) const;
 };
 
-/// Nothing where it is no JSON, or is nested deeper.
+/// Nothing if the text is no JSON, or is nested deeper.
 [[nodiscard]] std::optional<Json> parse_json(std::string_view text, std::size_t most_depth);
 
-/// Indented by two blanks a level. What is no UTF-8 is replaced.
+/// Indented by two blanks a level. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string to_text(const Json& json);
 
 /// A text in quotes, with what JSON escapes.

@@ -1,4 +1,4 @@
-// What a pipeline cache and its file, which other programs write too, have of each other.
+// Merges a pipeline cache with its file, which other programs write too.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,14 @@ class KeptPipelines {
   using Bytes = std::vector<std::byte>;
 
   KeptPipelines() = default;
-  /// Of a cache that was made from the file's bytes.
+  /// For a cache that was made from the file's bytes.
   explicit KeptPipelines(const Bytes& loaded) : own_(loaded), contained_(loaded) {}
 
-  /// That the cache has nothing that it had not when it was last written or loaded.
+  /// Whether the cache has nothing new since it was last written or loaded.
   [[nodiscard]] bool has(const Bytes& own) const { return own == own_; }
 
-  /// What the file is to hold: the cache's own bytes, with those in the file now that others have added
-  /// since. `merge(there)` gives both together, or nothing where the driver cannot; then the cache's are kept
-  /// alone.
+  /// The bytes to write: the cache's own, merged with the file's if others have added some. `merge(there)`
+  /// gives both together, or nothing if the driver cannot; then the cache's are written alone.
   template <class Merge>
   [[nodiscard]] Bytes to_write(const Bytes& own, const Bytes& there, Merge&& merge) const {
     if (there.empty() || there == contained_) return own;
@@ -28,8 +27,8 @@ class KeptPipelines {
     return both.empty() ? own : both;
   }
 
-  /// The file was written. What others have added is in the file and not in the cache, so it is merged again
-  /// the next time.
+  /// Notes that the file was written. Pipelines that others have added are in the file but not in the cache,
+  /// so the next time merges again.
   void wrote(Bytes own, const Bytes& written) {
     if (written == own) contained_ = own;
     own_ = std::move(own);

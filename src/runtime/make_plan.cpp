@@ -14,7 +14,7 @@ namespace detail {
 
 namespace {
 
-// Why the plan's kernel is not to be used here, where it needs a self-test; empty where it may be.
+// The reason against the plan's kernel if it needs a self-test and fails; else empty.
 template <class Plan>
 Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState& state, const Plan& plan,
                                            std::vector<SelfTest>& done) {
@@ -28,7 +28,7 @@ Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState&
       if (!state.run_self_tests) return std::string();
       auto outcome = state.self_tests.run(configuration, [&] { return run_self_test(runtime, plan, done); });
       if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
-      // One that could not run, for lack of memory perhaps, is tried again another time.
+      // A test that could not run, perhaps for lack of memory, is tried again another time.
       if (!outcome)
         return message("could not run its self-test on this device (", outcome.error().message, ")");
       known = *std::move(outcome);
@@ -38,7 +38,7 @@ Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState&
   }
 }
 
-// The time of the plan's kernel, 0 where it is not known.
+// The time of the plan's kernel; 0 if it is not known.
 Result<TestOutcome> time_of(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
                             std::vector<SelfTest>& done) {
   const AttentionDesc& desc = plan.desc();
@@ -51,15 +51,15 @@ Result<TestOutcome> time_of(const Runtime& runtime, RuntimeState& state, const A
   return outcome || lost ? outcome : TestOutcome();
 }
 
-// That the plan is what a tuning file says.
+// Whether the plan is the one of a tuning file.
 bool is_tuned(const AttentionPlan& plan, const PlanOptions& options) {
   const TunedProblem* const tuned =
       options.tuning ? options.tuning->nearest(plan.desc(), options.arithmetic_type) : nullptr;
   return tuned != nullptr && tuned->best == KernelTile{std::string(plan.kernel_name()), plan.tile()};
 }
 
-// The plan and those of the kernels after it, up to the first that has no need of matrix units: what a
-// compiler that is bad at matrices is measured by.
+// The plan and those of the kernels after it, up to the first without matrix units. They show a compiler that
+// is bad at matrices.
 Result<std::vector<AttentionPlan>> first_kernels(const Runtime& runtime, RuntimeState& state,
                                                  const AttentionPlan& plan, const PlanOptions& options,
                                                  std::vector<SelfTest>& done) {
@@ -79,8 +79,8 @@ Result<std::vector<AttentionPlan>> first_kernels(const Runtime& runtime, Runtime
   return plans;
 }
 
-// A driver may list matrices that its compiler makes ordinary code of, or spill most of a kernel. What was
-// asked for by name or measured is not compared.
+// Compares the times of the first kernels, as a driver may make ordinary code of matrices, or spill most of a
+// kernel. Kernels that were asked for by name, or measured, are not compared.
 Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
                                    const PlanOptions& options, std::vector<SelfTest>& done) {
   const bool is_asked_for = !options.kernel.empty() || is_tuned(plan, options);
@@ -90,7 +90,7 @@ Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, 
   if (plans->size() < 2) return TimesVerdict();
   std::vector<KernelTime> times;
   std::vector<KernelRefusal> failed;
-  // The device's first choice runs last: a GPU that wakes up is never held against it.
+  // The device's first choice runs last, so that a GPU's slow start never counts against it.
   for (auto one = plans->rbegin(); one != plans->rend(); ++one) {
     const std::string kernel(one->kernel_name());
     auto time = time_of(runtime, state, *one, done);
@@ -106,8 +106,8 @@ Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, 
   return verdict;
 }
 
-// By those of all first kernels: puts what is too slow into the refusals, and says whether that makes another
-// plan.
+// Compares the times of the first kernels, adds slow ones to the refusals, and says whether the plan must be
+// made again.
 Result<bool> add_times(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
                        PlanOptions& options, std::vector<SelfTest>& done) {
   auto verdict = compare_times(runtime, state, plan, options, done);
@@ -124,7 +124,7 @@ Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, cons
   return false;
 }
 
-// A plan whose kernel has passed its self-test: where one fails, it is refused and the plan made again.
+// A plan whose kernel has passed its self-test. A kernel that fails is refused, and the plan made again.
 template <class Made>
 Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const typename Made::Desc& desc,
                               PlanOptions options) {
@@ -133,7 +133,7 @@ Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
   // Statistics come from compiling.
   if (options.pipeline_cache == VK_NULL_HANDLE && !options.capture_statistics)
     options.pipeline_cache = runtime.pipeline_cache();
-  // Nothing that was never tested is compiled outside of its test, which may end the program.
+  // A kernel is first compiled within its test, as compiling may end the program.
   const bool compiles = !std::exchange(options.deferred_compilation, true);
   std::vector<SelfTest> done;  // alive, so that the plan finds what they have compiled
   for (bool is_compared = false;;) {
@@ -158,7 +158,7 @@ Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
   }
 }
 
-// The plans of its steps are the runtime's too, where the caller makes none.
+// The runtime makes the plans of a layer's steps, unless the caller does.
 template <class Made>
 Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const typename Made::Desc& desc,
                               MultiHeadAttentionOptions options) {

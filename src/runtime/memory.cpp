@@ -24,7 +24,7 @@ int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, std::uint32
   return -1;
 }
 
-// Devices that share the host's memory take mapped memory; others keep to their own and are staged.
+// Devices that share the host's memory use mapped memory; others use their own, and copies are staged.
 int choose_memory_type(const RuntimeState& state, std::uint32_t allowed, bool staging) {
   constexpr VkMemoryPropertyFlags kMapped =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uintmax_t kMaxCacheBytes = std::uintmax_t{256} << 20U;  // larger files are not ours
 
-// The bytes of a file; none where there is no such file.
+// The bytes of a file; empty if there is no such file.
 std::vector<std::byte> load(const std::filesystem::path& path) {
   auto file = open_input(path);
   if (!file || file->bytes > kMaxCacheBytes) return {};
@@ -48,7 +48,7 @@ Result<void> create_pipeline_cache(RuntimeState& state, const RuntimeOptions& op
 
 namespace {
 
-// What the file holds and what the runtime's cache has now; nothing where the driver does not merge them.
+// The file's bytes merged with the runtime's cache; empty if the driver does not merge them.
 std::vector<std::byte> merged(const RuntimeState& state, const std::vector<std::byte>& there) {
   // In a cache of their own, as threads may be making pipelines with the runtime's.
   auto all = PipelineCache::create(*state.device, there);

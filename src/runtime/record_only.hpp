@@ -1,4 +1,4 @@
-// Recording without execution: for the benchmark, which measures what it costs.
+// Recording without execution, whose cost the benchmark measures.
 #pragma once
 
 #include <vkattn/runtime.hpp>

@@ -52,8 +52,8 @@ Result<void> create_device(RuntimeState& state, const PhysicalDevice& physical) 
   return {};
 }
 
-// What submissions need, made at the first one: a driver that only compiles (RADV without hardware) cannot
-// make them.
+// Makes the objects of submissions at the first one: a driver that only compiles (RADV without hardware)
+// cannot make them.
 VkResult ensure_objects(RuntimeState& state) {
   VkResult result = VK_SUCCESS;
   if (state.command_pool == VK_NULL_HANDLE) {
@@ -88,7 +88,7 @@ VkResult ensure_objects(RuntimeState& state) {
 void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical) {
   VkPhysicalDeviceProperties properties;
   state.instance->vk.vkGetPhysicalDeviceProperties(physical.handle, &properties);
-  // A CPU's queue is its own clock: the time around a submission says the same and is always there.
+  // On a CPU the time around a submission is as good, and always there.
   if (physical.timestamp_bits == 0 || properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) return;
   state.timestamp_period_ns = static_cast<double>(properties.limits.timestampPeriod);
   state.timestamp_mask =
@@ -134,7 +134,7 @@ RuntimeState::~RuntimeState() {
   if (!lost && commands != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(handle);  // else nothing was submitted
   staging.reset();
   kept_plans.clear();
-  // Where the driver lacks a function nothing was made with it.
+  // If the driver lacks a function, nothing was made with it.
   pipeline_cache.reset();
   if (queries != VK_NULL_HANDLE) vk.vkDestroyQueryPool(handle, queries, nullptr);
   if (fence != VK_NULL_HANDLE) vk.vkDestroyFence(handle, fence, nullptr);
@@ -159,8 +159,8 @@ Result<void> check_not_lost(const RuntimeState& state) {
 
 namespace {
 
-// Until what was submitted is done. It must not run on when its buffers go: where there is no memory for one
-// way of waiting there may be for the other.
+// Waits for the submission, which must end before its buffers do. If memory lacks for one way of waiting,
+// there may be some for the other.
 Result<void> wait(RuntimeState& state) {
   if (!state.is_submitted) return {};
   VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
@@ -184,7 +184,7 @@ Result<void> begin_commands(RuntimeState& state) {
     return runtime_error(state, result, "creating the command buffer");
   }
   if (Result<void> s = wait(state); !s) return s;
-  // What records may throw in its midst; a command buffer that is not ended cannot be begun.
+  // A recording function may have thrown; a command buffer that is not ended cannot be begun.
   if (state.is_recording) (void)end_commands(state);
   VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;

@@ -1,4 +1,4 @@
-// What the runtime's parts share.
+// The state that the runtime's parts share.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -19,7 +19,7 @@
 
 namespace vkattn::detail {
 
-/// An instance, with a messenger where validation was asked for. Destroyed with its last user.
+/// An instance, with a messenger if validation was asked for.
 struct Instance {
   VkInstance handle = VK_NULL_HANDLE;
   LoaderFunctions loader;
@@ -35,10 +35,10 @@ struct Instance {
   ~Instance();
 };
 
-/// Loads the loader and makes an instance; says what is missing where that fails.
+/// Loads the loader and makes an instance. The error says what is missing.
 [[nodiscard]] Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options);
 
-/// What is enabled on a device: a VkDeviceCreateInfo with nothing but that.
+/// A VkDeviceCreateInfo with the features and extensions to enable, and nothing else.
 struct DeviceFeatures {
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   EnableMemory memory;
@@ -53,7 +53,8 @@ struct PhysicalDevice {
   std::uint32_t timestamp_bits = 0;
 };
 
-/// With what RuntimeOptions::disabled_extensions lists left out of each device's features.
+/// Lists the devices. The names in RuntimeOptions::disabled_extensions are left out of each device's
+/// features.
 [[nodiscard]] Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
                                                                     const std::string& disabled_list);
 
@@ -108,7 +109,7 @@ struct RuntimeState {
   bool is_submitted = false;  ///< `commands` may run still: nobody could wait for them
   bool is_fence_signalled = false;
 
-  /// That of a runtime, for the library's own files.
+  /// The state of a runtime, for the library's own files.
   [[nodiscard]] static RuntimeState& of(const Runtime& runtime) { return *runtime.state_; }
 
   RuntimeState() = default;
@@ -129,7 +130,7 @@ struct RuntimeState {
 [[nodiscard]] Result<void> begin_commands(RuntimeState& state);
 [[nodiscard]] Result<void> submit_and_wait(RuntimeState& state);
 
-/// Makes the pipeline cache, from the file where it holds a valid one for this device.
+/// Makes the pipeline cache, from the file if that holds a valid one for this device.
 [[nodiscard]] Result<void> create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options);
 [[nodiscard]] Result<void> save_pipeline_cache(RuntimeState& state);
 

@@ -78,7 +78,7 @@ float float_at(StoredType type, const std::byte* at) {
   return type == StoredType::kFloat16 ? half_to_float(bits) : bfloat16_to_float(bits);
 }
 
-// Largest elements first, then names: those of the format's own writer.
+// Largest elements first, then by name, as the format's own writer sorts.
 std::vector<const TensorToStore*> in_stored_order(std::span<const TensorToStore> tensors) {
   std::vector<const TensorToStore*> sorted;
   for (const TensorToStore& tensor : tensors) sorted.push_back(&tensor);
@@ -102,7 +102,7 @@ Result<void> check_to_store(const TensorToStore& tensor) {
   return {};
 }
 
-// That it is read as the same: names that are there twice, or are not UTF-8, show here.
+// Checks that the header is read back as the same. This finds names that occur twice, or are not UTF-8.
 Result<void> check_to_write(std::string_view header, const std::vector<StoredTensor>& tensors,
                             const std::map<std::string, std::string>& metadata) {
   if (header.size() > kMaxSafetensorsHeaderBytes)

@@ -40,7 +40,7 @@ constexpr std::array<TypeRow, 15> kTypes = {{{"BOOL", 1},
                                              {"I64", 8},
                                              {"U64", 8}}};
 
-// Takes the header as the parser reads it, so that nothing is kept that has no place in one: memory is a
+// Takes the header as the parser reads it, and keeps nothing that does not belong to one. So memory is a
 // small multiple of the text, and nothing is nested deeper than three levels.
 class HeaderReader {
  public:
@@ -142,7 +142,7 @@ class HeaderReader {
   }
 
  private:
-  // What the next value is a part of.
+  // The part of the header that the next value belongs to.
   enum class Place { kStart, kTensors, kMetadata, kTensor, kShape, kOffsets, kEnd };
 
   StoredTensor& tensor() { return header.tensors.back(); }
@@ -197,7 +197,7 @@ class HeaderReader {
   std::vector<std::uint64_t> offsets_;
 };
 
-// That they cover the data without overlap or hole.
+// Checks that the tensors cover the data without overlap or hole.
 Result<void> check_cover(const std::vector<StoredTensor>& sorted, std::uint64_t data_bytes) {
   std::uint64_t end = 0;
   const StoredTensor* before = nullptr;

@@ -26,7 +26,7 @@ struct SafetensorsHeader {
                                                                  std::uint64_t data_bytes);
 
 /// The text for tensors in this order, their bytes one after the other, with spaces up to a multiple of 8.
-/// What is not UTF-8 comes out as another text.
+/// Text that is not UTF-8 changes.
 [[nodiscard]] std::string safetensors_header_text(std::span<const StoredTensor> tensors,
                                                   const std::map<std::string, std::string>& metadata);
 

@@ -35,12 +35,12 @@ void SelfTests::open(const std::filesystem::path& path) {
 }
 
 void SelfTests::read() {
-  // Who began may have ended since.
+  // A program that began a test may have ended since.
   std::erase_if(entries_, [](const auto& entry) { return entry.second.state == State::kBegun; });
   const auto text = read_input(path_, kMostBytes);
   if (!text) return;
   std::string_view rest = *text;
-  // Without its end a line may be torn.
+  // A line without an end may be torn.
   for (bool is_first = true; rest.find('\n') != std::string_view::npos; is_first = false) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(line.size() + 1);
@@ -95,7 +95,7 @@ void SelfTests::set(const std::string& test, TestOutcome outcome) {
 
 Result<TestOutcome> SelfTests::run_marked(const std::string& test,
                                           const std::function<Result<TestOutcome>()>& body) {
-  // However the test is left, but by the program's end.
+  // Removes the mark however the test is left, unless the program ends.
   struct Mark {
     SelfTests& tests;
     const std::string& test;

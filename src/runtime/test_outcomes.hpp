@@ -1,4 +1,4 @@
-// What came of first-use self-tests on this device before.
+// Outcomes of earlier first-use self-tests on this device.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -12,7 +12,7 @@
 
 namespace vkattn::detail {
 
-/// What a test that ran to its end showed.
+/// The outcome of a test that ran to its end.
 struct TestOutcome {
   std::string failure;            ///< empty: passed; else what went wrong
   std::uint64_t nanoseconds = 0;  ///< that the kernel took, where the test was for that and passed
@@ -23,16 +23,16 @@ struct TestOutcome {
 /// Outcomes by the name of the test, kept in a file between runs: one for each device and driver.
 class SelfTests {
  public:
-  /// Reads the file where it is there and of this library; an empty path keeps nothing.
+  /// Reads the file if it exists and is of this library. With an empty path nothing is kept.
   void open(const std::filesystem::path& path);
 
-  /// Nothing where the test never ran to its end.
+  /// Nothing if the test never ran to its end.
   [[nodiscard]] std::optional<TestOutcome> find(const std::string& test) const;
 
-  /// Runs a test and remembers its outcome. The file says that it has begun before it does: one during which
-  /// the program ended, as drivers make programs end that crash or hang, has failed and is not run again.
-  /// While another program tests, this one waits for its outcome. An Error is none and is forgotten, but for
-  /// a device that was lost. A file that cannot be kept is no failure.
+  /// Runs a test and remembers its outcome. The file says that a test has begun before it runs: if the
+  /// program ends meanwhile, by a crash or a hang, the test counts as failed and is not run again. While
+  /// another program tests, this one waits for the outcome. An Error is no outcome and is forgotten, except a
+  /// lost device. A file that cannot be kept is no failure.
   [[nodiscard]] Result<TestOutcome> run(const std::string& test,
                                         const std::function<Result<TestOutcome>()>& body);
 
@@ -43,7 +43,7 @@ class SelfTests {
     TestOutcome outcome;
   };
 
-  /// What the file says now takes the place of what it said.
+  /// Reads the file again in place of what it said before.
   void read();
   void read_line(const std::string& line);
   void write() const;

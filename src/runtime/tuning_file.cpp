@@ -86,7 +86,7 @@ std::optional<Tile> tile_of(const Json& json) {
   return good ? std::optional(tile) : std::nullopt;
 }
 
-// What Tuning::nearest() looks at beside features, by name.
+// The members that Tuning::nearest() compares beside features, by name.
 template <class Desc, class Visit>
 requires requires(Desc desc) {
   desc.head_dim;
@@ -108,7 +108,8 @@ void for_each_member(Desc& desc, Visit&& visit) {
   visit("window_right", desc.window.right);
 }
 
-// What Tuning::nearest_matmul() looks at, in place of strides how an operand lies.
+// The members that Tuning::nearest_matmul() compares; whether an operand is transposed stands for its
+// strides.
 struct MatmulMembers {
   MatmulDesc desc;
   bool a_transposed = false, b_transposed = false;
@@ -131,7 +132,7 @@ void for_each_member(Members& members, Visit&& visit) {
   visit("b_transposed", members.b_transposed);
 }
 
-// Of (rows, columns) matrices whose columns lie in one piece.
+// Strides of (rows, columns) matrices whose columns lie in one piece.
 MatrixStrides transposed(std::int64_t rows, std::int64_t columns) {
   return {rows * columns, 1, rows};
 }
@@ -307,7 +308,7 @@ Json::Object tuned_json(const TunedMatmul& tuned) {
           {"inner_splits", tuned.inner_splits}};
 }
 
-// That two lines are of the same problem, which one of them replaces.
+// Whether two lines are of the same problem, so that one replaces the other.
 bool is_again(const Json& line, const Json& other) {
   const auto arithmetic = [](const Json& json) {
     const std::string_view type = text(json, "arithmetic_type");

@@ -1,4 +1,4 @@
-// The file that `vkattn tune` writes: what was measured, by device and driver version. JSON:
+// The file that `vkattn tune` writes: measurements by device and driver version. JSON:
 //   {"format": "vkattn tuning", "version": 1, "devices": [
 //     {"name": ..., "vendor_id": ..., "device_id": ..., "driver_version": ..., "driver": ..., "problems": [
 //       {"problem": ..., "attention": {"batch": 1, "query_heads": 8, ...}, "arithmetic_type": "f32",
@@ -7,8 +7,8 @@
 //       {"problem": ..., "backward": {as attention}, "features": {}, "kernel": "lane", "chunk_keys": 0, ...},
 //       {"problem": ..., "matmul": {"rows": 512, ...}, "kernel": "lane", "tile": {"rows": 8, ...},
 //        "inner_splits": 0, ...}]}]}
-// "problem" is a label for reports; "attention", "backward" or "matmul" is what Tuning::nearest() and the
-// like look at. What lacks "arithmetic_type" is of float32.
+// "problem" is a label for reports. Tuning::nearest() and the others look at "attention", "backward" or
+// "matmul". A problem without "arithmetic_type" is of float32.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -22,7 +22,7 @@
 
 namespace vkattn::detail {
 
-/// What a file says of a device. Never fails: what is wrong with the file is Tuning::warning.
+/// The measurements of a file for a device. Never fails: a fault of the file becomes Tuning::warning.
 [[nodiscard]] Tuning parse_tuning(std::string_view text, const std::string& source,
                                   const Capabilities& device);
 

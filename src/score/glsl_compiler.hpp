@@ -17,7 +17,7 @@ struct GlslInput {
   std::string_view user_text;           ///< what the include file "user_score.glsl" holds
 };
 
-/// What a compiler says of a text: where it is one of ours, `file` is its path or empty.
+/// A compiler's message on a text. For a text of the library, `file` is its path or empty.
 struct GlslMessage {
   std::string file;
   int line = 0;  ///< 0 where it has none
@@ -34,9 +34,9 @@ struct GlslText {
   std::vector<GlslMessage> messages;  ///< of a failure; none: it did not fail
 };
 
-/// Does what directives say and puts macros in, without include files. What comes out has directives only of
-/// a kind that a compiler reads: #version, #extension, #pragma, #line. `name` is that of the messages' file.
-/// No line may go on with the next: glslang throws where one does so after a macro's name.
+/// Runs the preprocessor, without include files. The result has only directives that a compiler reads:
+/// #version, #extension, #pragma, #line. `name` is the file's name in messages. No line may be continued:
+/// glslang throws if one is after a macro's name.
 [[nodiscard]] GlslText preprocess_glsl(const std::string& text, const std::string& name);
 
 /// Compiles one compute shader; its other include files are the embedded ones. From any thread.

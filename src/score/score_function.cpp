@@ -93,7 +93,7 @@ std::string functions_text(const ScoreFunctionDesc& desc, const ScoreSource& sou
   return text;
 }
 
-/// What kernels include.
+/// The text that kernels include.
 std::string include_text(const std::string& functions, const ScoreSource& source) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   return message(functions, "const bool kHasUserScore = ", flag(source.has_score), ";\n",  //
@@ -133,12 +133,12 @@ int line_of_name(const ScoreSource& source, std::string_view text) {
   return found != source.names.end() ? found->second : 0;
 }
 
-/// What the compiler says, for the user: names and lines of the source.
+/// The compiler's messages, in names and lines of the user's source.
 Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, const GlslOutput& output) {
   std::string text;
   const auto add = [&](const std::string& sentence) { text += message(text.empty() ? "" : "\n", sentence); };
-  // Of a line only the first: the compiler goes on as well as it can, and what it says next of the same line
-  // mostly follows from that.
+  // Only the first message of a line counts: the compiler goes on as well as it can, and further messages of
+  // the line mostly follow from the first.
   int last_line = 0;
   for (const GlslMessage& found : output.messages) {
     const std::string sentence = readable(found.text);
@@ -152,7 +152,7 @@ Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, co
     }
   }
   if (!text.empty()) return invalid(text);
-  // What follows the text fails where something in it has no end.
+  // If something in the text has no end, the text after it fails.
   if (!source.unclosed.empty()) {
     return source_error(desc, source.unclosed_line, message(source.unclosed, " is never closed"));
   }
@@ -161,9 +161,9 @@ Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, co
                               output.messages.empty() ? "" : ": " + readable(output.messages[0].text)));
 }
 
-/// The source after directives and macros. What a preprocessor says is the user's line by line.
+/// The source after preprocessing. Its lines are the user's.
 Result<std::string> preprocessed(const ScoreFunctionDesc& desc) {
-  // Of a last line that does not end it would not know what to do with its end.
+  // The newline ends a last line that has no end, which the preprocessor could not handle.
   GlslText output = preprocess_glsl(desc.source + "\n", std::string(kUserText));
   if (output.messages.empty()) return std::move(output.text);
   const GlslMessage& first = output.messages.front();
@@ -214,7 +214,7 @@ std::string_view unknown_extension(const GlslOutput& output) {
   return {};
 }
 
-/// What goes wrong in a kernel alone is rarely the user's doing: all that the compiler says.
+/// A failure in a kernel alone is rarely the user's fault, so all messages of the compiler are given.
 Error kernel_error(const ScoreFunctionState& state, std::string_view shader, const GlslOutput& output) {
   if (const std::string_view extension = unknown_extension(output); !extension.empty()) {
     return unsupported("the glslang that score functions are compiled with does not know ", extension,

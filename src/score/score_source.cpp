@@ -282,8 +282,8 @@ void find_names(const std::vector<Token>& tokens, ScoreSource& source) {
   }
 }
 
-/// Whether tokens from `at` on are the words of a signature; "*" stands for a name that may be left out, and
-/// qualifiers of arguments that change nothing are passed by.
+/// Whether tokens from `at` on are the words of a signature. "*" stands for a name that may be left out;
+/// qualifiers of arguments that change nothing are skipped.
 bool matches(const std::vector<Token>& tokens, std::size_t at, std::span<const std::string_view> words) {
   for (const std::string_view word : words) {
     while (at < tokens.size() && is_one_of(tokens[at].text, {"const", "in", "highp"})) ++at;

@@ -37,8 +37,8 @@ inline constexpr std::array<std::string_view, 5> kRefusedDirectives{"include", "
 /// The text with each line that goes on with the next as one, and as many lines as before.
 [[nodiscard]] std::string joined_lines(std::string_view text);
 
-/// What there is to say before a preprocessor reads the source: of buffers, characters, comments and #if
-/// without an end, and of expressions that would take a compiler's stack. Lines are joined before.
+/// Checks the source before a preprocessor reads it: buffers, characters, comments and #if without an end,
+/// and expressions that would take a compiler's stack. Lines are joined before.
 [[nodiscard]] Result<void> check_score_source(const ScoreFunctionDesc& desc);
 
 /// Reads what a preprocessor made of the source, or says what in it a score function cannot have.

@@ -38,7 +38,7 @@ Result<AttentionPlan> small_plan(const Device& device, const AttentionPlan& plan
   options.pipeline_cache = pipeline_cache;
   options.kv_splits = 1;
   options.arithmetic_type = plan.arithmetic_type();
-  // Its specialization depends on the number of rows, of which it holds few.
+  // The specialization of decode depends on the number of rows, which is small.
   const TestRows rows = plan.kernel_name() == "decode" ? TestRows::kOfProblem : TestRows::kMany;
   const AttentionDesc desc = purpose == TestPurpose::kTime
                                  ? timed_problem(plan.desc(), compute_units(device.capabilities()), rows)

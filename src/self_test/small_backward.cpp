@@ -20,7 +20,7 @@ constexpr std::uint64_t kGradOutputSeed = 101;
 static_assert(std::size(reference::kGradientMembers) + 1 == kGradientCount,
               "the reference has each gradient but that of the output, which is given");
 
-// What a forward pass that makes no error leaves, for batch 1 and BHSD.
+// The results of a forward pass without errors, for batch 1 and BHSD.
 void add_forward_results(const AttentionDesc& desc, TestBytes& tensors) {
   const auto bytes = [&](const TensorRow& row) -> auto& {
     return tensors[tensor_index(row.range)];
@@ -64,7 +64,7 @@ class BackwardTest final : public SmallTestOf<BackwardPlan> {
  public:
   using SmallTestOf::SmallTestOf;
 
-  // The forward pass's, then the gradients.
+  // The forward pass's tensors, then the gradients.
   [[nodiscard]] TestBytes tensors() const override {
     const BackwardDesc& desc = plan().desc();
     PerTensor<std::vector<std::byte>> forward = small_tensors(desc.attention);

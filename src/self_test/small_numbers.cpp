@@ -11,8 +11,8 @@ namespace vkattn::detail {
 
 namespace {
 
-// More elements repeat the first ones: large tensors are made in little time. No head of a small problem
-// does.
+// Further elements repeat the first ones, so that large tensors take little time. Heads of small problems
+// have fewer.
 constexpr std::int64_t kDistinctElements = std::int64_t{1} << 18U;
 
 void repeat(std::vector<std::byte>& bytes, std::size_t size) {

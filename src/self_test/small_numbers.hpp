@@ -1,5 +1,4 @@
-// Numbers of the tensors that self-tests work on: the same on every machine, and compared with what was
-// expected.
+// Numbers of the tensors of self-tests, the same on every machine, and their comparison with expected ones.
 #pragma once
 
 #include <vkattn/data_type.hpp>
@@ -34,18 +33,18 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Of a type that is not quantised.
+/// Random elements of a type that is not quantised.
 [[nodiscard]] std::vector<std::byte> random_tensor(std::int64_t elements, DataType type, std::uint64_t seed);
 
-/// In blocks where the type has some: scales up to 2 / 127, or that of the head, times any elements but NaN.
-/// Whole words, as tensors of bytes are read.
+/// Random rows of any type, quantised ones in blocks: scales up to 2 / 127, or the scale of the head, times
+/// any elements but NaN. Whole words, as shaders read tensors of bytes.
 [[nodiscard]] std::vector<std::byte> random_rows(std::int64_t rows, std::int64_t dims, DataType type,
                                                  std::uint64_t seed);
 
-/// What no kernel writes: a NaN of its own, so that a row that is left out is found.
+/// Bytes of a NaN that no kernel writes, so that a row that is left out is found.
 [[nodiscard]] std::vector<std::byte> unwritten(std::int64_t bytes);
 
-/// What is wrong with a result, in words; empty where it is within its tolerance.
+/// The fault of a result, in words; empty if it is within its tolerance.
 template <class... Where>
 [[nodiscard]] std::string difference(double got, double expected, double tolerance, const Where&... where) {
   if (got == expected || std::abs(got - expected) <= tolerance) return {};  // not so for a NaN

@@ -23,8 +23,8 @@ constexpr std::int64_t kTimedLength = 512;  // queries and keys
 constexpr std::int64_t kTimedRowsOfUnit = 128;
 constexpr std::int64_t kMostTimedHeads = 64;
 
-// A quarter of the keys hidden; in a mask of bits as many as the generator's bits say. Whole words, as masks
-// are read.
+// A mask that hides a quarter of the keys; in a mask of bits the generator's bits decide. Whole words, as
+// shaders read masks.
 std::vector<std::byte> random_mask(const AttentionDesc& desc, std::uint64_t seed) {
   const auto size = static_cast<std::size_t>((mask_bytes(desc).value() + 3) / 4 * 4);
   std::vector<std::byte> bytes;
@@ -67,14 +67,14 @@ std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& de
   }
 }
 
-// To each KV head; 1 where the problem has none of either.
+// Query heads of a KV head; 1 if the problem has no heads.
 std::int64_t query_heads_of_one(const AttentionDesc& desc) {
   return desc.kv_heads == 0 ? 1 : std::max<std::int64_t>(desc.query_heads / desc.kv_heads, 1);
 }
 
 }  // namespace
 
-// Has what the plan's problem does to its scores. Where its keys lie is of no matter to the matrices.
+// Keeps what the plan's problem does to its scores. The places of keys do not matter to matrices.
 AttentionDesc small_problem(const AttentionDesc& desc, TestRows rows) {
   AttentionDesc small = desc;
   small.batch = 1;
@@ -95,7 +95,7 @@ AttentionDesc small_problem(const AttentionDesc& desc, TestRows rows) {
   small.cache = {};
   small.weights = WeightsStage::kNone;
   small.score_function = nullptr;  // the reference cannot run it
-  // What was left out calls for the shader with features, and so does softcap.
+  // Features that were left out need the shader with features; softcap needs it as well.
   const bool left_out = desc.query_lengths != Lengths::kUniform || desc.cache != small.cache ||
                         desc.weights != small.weights || desc.score_function;
   if (left_out && small.softcap == 0) small.softcap = 30;

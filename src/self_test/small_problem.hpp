@@ -13,8 +13,8 @@
 
 namespace vkattn::detail {
 
-/// What tensors of small problems promise of their places, at most. It is that of every tensor in the buffer,
-/// whatever more the plan's were promised to have, and no kernel loads more bytes at a time.
+/// The largest alignment that tensors of small problems promise. Every tensor in the buffer has it, even if
+/// the plan's promise more; no kernel loads more bytes at a time.
 inline constexpr std::uint32_t kSmallAlignment = 16;
 
 /// The query rows of a KV head in a test.
@@ -23,17 +23,17 @@ enum class TestRows {
   kOfProblem,  ///< as many as the problem has: for a kernel that is made for few, and refuses more
 };
 
-/// Of a batch of 1, BHSD and with lse: has what a problem does to its scores. Where its keys lie is of no
-/// matter to the matrices.
+/// A problem with batch 1, BHSD and lse that does the same to its scores. The places of keys do not matter to
+/// matrices.
 [[nodiscard]] AttentionDesc small_problem(const AttentionDesc& desc, TestRows rows = TestRows::kMany);
 
-/// One that takes long enough to be timed: rows for all of the device's compute units, over 512 keys.
-/// Problems that one pipeline computes have the same, whatever their sizes, but for the heads of a group and
-/// where rows are the problem's.
+/// A problem that takes long enough to be timed: rows for all compute units of the device, over 512 keys. All
+/// problems of one pipeline have the same one, except for the heads of a group, and for TestRows::kOfProblem.
 [[nodiscard]] AttentionDesc timed_problem(const AttentionDesc& desc, std::int64_t compute_units,
                                           TestRows rows = TestRows::kMany);
 
-/// Tensors of either: random inputs, the same on every machine, and outputs of which each element is a NaN.
+/// Tensors of both kinds of problems: random inputs, the same on every machine, and outputs whose elements
+/// are NaN.
 [[nodiscard]] PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc);
 
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where

@@ -14,7 +14,8 @@ namespace vkattn::detail {
 
 namespace {
 
-// What kernels load at a time divides this, or what they are given has the same remainder.
+// The number of elements that kernels load at a time divides this, or sizes have the same remainder as in the
+// plan.
 constexpr std::int64_t kLoads = 8;
 
 // The least distance between lines of so many elements that has the remainder.

@@ -15,7 +15,7 @@
 
 namespace vkattn::detail {
 
-/// Of each tensor its bytes, in the order of the tables of its kind; none where it has no use.
+/// The bytes of each tensor, in the order of its tables; empty for a tensor that is not used.
 using TestBytes = std::vector<std::vector<std::byte>>;
 
 class SmallTest {
@@ -25,18 +25,18 @@ class SmallTest {
   SmallTest& operator=(const SmallTest&) = delete;
   virtual ~SmallTest() = default;
 
-  /// What the test starts from, results being what no kernel writes: the same at each call.
+  /// The tensors before the test, the same at each call. Results have bytes that no kernel writes.
   [[nodiscard]] virtual TestBytes tensors() const = 0;
   [[nodiscard]] virtual VkDeviceSize workspace_bytes() const = 0;
   /// In the order of tensors().
   [[nodiscard]] virtual Result<Bindings> make_bindings(std::span<const BufferRange> tensors,
                                                        const BufferRange& workspace) const = 0;
   virtual void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept = 0;
-  /// What is wrong with the results among the tensors, in words; empty where they are right.
+  /// The fault of the results among the tensors, in words; empty if they are right.
   [[nodiscard]] virtual std::string first_difference(TestBytes& tensors) const = 0;
 };
 
-/// What kinds of plan have alike.
+/// The common part of the tests of all kinds of plans.
 template <class Plan>
 class SmallTestOf : public SmallTest {
  public:
@@ -52,8 +52,8 @@ class SmallTestOf : public SmallTest {
   Plan plan_;
 };
 
-/// What stands for a plan in its test: a plan of small_problem() or timed_problem(), small_backward() and
-/// small_product() with the plan's kernel and block sizes.
+/// The plan of a test, with the kernel and block sizes of the tested plan: of small_problem() or
+/// timed_problem(), small_backward() and small_product().
 /// @{
 [[nodiscard]] Result<AttentionPlan> small_plan(const Device& device, const AttentionPlan& plan,
                                                VkPipelineCache pipeline_cache, TestPurpose purpose);

@@ -16,7 +16,7 @@ bool is_terminator(std::uint32_t op) {
 
 }  // namespace
 
-// Of the project's shaders blocks have some 40 words, and functions 200.
+// In the project's shaders a block has some 40 words, and a function 200.
 ControlFlow::ControlFlow(std::span<const std::uint32_t> spirv) : spirv_(spirv), places_(spirv[3]) {
   blocks_.reserve(spirv.size() / 32);
   functions_.reserve(spirv.size() / 128);

@@ -40,7 +40,7 @@ void add_extension(Words& words, std::string_view name) {
   }
 }
 
-// What a shader is, and where declarations belong.
+// The kind of a shader, and the places of declarations.
 struct Shader {
   bool has_subgroups = false;
   bool has_float16 = false;

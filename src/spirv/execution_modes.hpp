@@ -1,4 +1,4 @@
-// What SPIR-V asks of the device that runs it, beside what GLSL has words for.
+// Execution modes that SPIR-V asks of a device, and that GLSL has no words for.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace vkattn::detail {
 
-/// What a shader is to be run with, where it has a use for it.
+/// The execution modes to run a shader with, if the shader uses them.
 struct ExecutionModes {
   bool maximal_reconvergence = false;
   bool subgroup_uniform_control_flow = false;

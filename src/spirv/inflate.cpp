@@ -43,7 +43,7 @@ class BitStream {
   explicit BitStream(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
 
   [[nodiscard]] bool failed() const { return failed_; }
-  /// That nothing is left but the rest of a byte.
+  /// Whether nothing is left but the rest of a byte.
   [[nodiscard]] bool at_end() const { return next_ == bytes_.size() && held_count_ < 8; }
 
   /// At least 15 of the next bits.
@@ -132,7 +132,7 @@ class HuffmanCode {
     std::uint16_t length = 0;  ///< 0: not a short code
   };
 
-  // The stream has the first bit of a code lowest. What follows a short code may be anything.
+  // The stream has the first bit of a code lowest. Any bits may follow a short code.
   void add_short(std::uint32_t code, std::uint32_t length, std::uint32_t symbol) {
     if (length > kShortBits) return;
     std::uint32_t reversed = 0;

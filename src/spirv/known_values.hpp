@@ -1,4 +1,4 @@
-// What is known of a shader's values before it runs.
+// The values of a shader that are known before it runs.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class KnownValues {
   void know(std::uint32_t id, std::uint32_t value) {
     if (id < ids_.size()) ids_[id].value = value;
   }
-  /// That its type is one of these, whatever its value; false where nothing was read of it.
+  /// Whether its type is one of these, whatever its value; false if nothing was read of it.
   [[nodiscard]] bool is_of_known_type(std::uint32_t id) const { return id < ids_.size() && ids_[id].is_ours; }
   [[nodiscard]] std::optional<std::uint32_t> of(std::uint32_t id) const {
     return id < ids_.size() ? ids_[id].value : std::nullopt;
@@ -38,7 +38,7 @@ class KnownValues {
     std::optional<std::uint32_t> value;
     bool is_known_type = false;
     bool is_ours = false;  // a value of such a type
-    /// Of a specialization constant; afterwards the value that it is given, if any.
+    /// The default of a specialization constant; later the value that it is given, if any.
     std::optional<std::uint32_t> specialized;
   };
 

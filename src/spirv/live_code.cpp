@@ -38,7 +38,7 @@ class LiveCode {
   struct BlockState {
     bool is_live = false;                // some path reaches it
     std::optional<std::uint32_t> taken;  // the only target that remains of its branch
-    // Of a block that no path reaches, but which is a live structure's end: where it goes, 0 for nowhere.
+    // For a block that no path reaches, but that ends a live structure: the block that it goes to; 0: none.
     std::optional<std::uint32_t> end_goes_to;
     bool is_reached_from_behind = false;  // a loop goes on
     bool was_end = false;  // of a structure that is none any more, or a case that its switch has not any more
@@ -126,8 +126,8 @@ void LiveCode::reach_functions(std::span<const std::uint32_t> words) {
   }
 }
 
-// Blocks come after those that all of their paths go through, and compilers put them behind all that leads to
-// them but for loops. Of other orders a block might be passed over before something reaches it.
+// A block comes after all blocks that its paths go through, and compilers put it behind everything that leads
+// to it but loops. In other orders a block might be passed over before something reaches it.
 bool LiveCode::reach(std::size_t from, std::uint32_t label) {
   const auto target = flow_.block_of(label);
   if (!target || flow_.blocks()[*target].function != flow_.blocks()[from].function) return false;

@@ -1,4 +1,4 @@
-// Whether a driver unrolls the loops of a shader, changed in its SPIR-V (1.6, section 3.23, Loop Control).
+// Changes in SPIR-V whether a driver unrolls the loops of a shader (SPIR-V 1.6, section 3.23, Loop Control).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ inline void keep_loops(std::span<std::uint32_t> spirv) {
   }
 }
 
-/// Whether the shader has cooperative matrices: capabilities are a module's first instructions.
+/// Whether the shader uses cooperative matrices, by the capabilities, which are a module's first
+/// instructions.
 [[nodiscard]] inline bool has_matrices(std::span<const std::uint32_t> spirv) {
   constexpr std::uint32_t kCooperativeMatrixKhr = 6022;
   for (const auto& instruction : instructions_of(spirv)) {

@@ -11,8 +11,8 @@ namespace vkattn::detail {
 
 namespace {
 
-/// What both ends know of the operands so far. Opcodes that fall on one row, and operands behind the last
-/// place, only make differences greater.
+/// The earlier operands, which both ends know. Opcodes that share a row, and operands behind the last place,
+/// only make differences greater.
 class Operands {
  public:
   /// The number that stands for an operand.

@@ -17,7 +17,7 @@ namespace vkattn::detail {
 /// A module's words of a file that has the lowest byte of each first, as all of the build's tools write them.
 [[nodiscard]] std::vector<std::uint32_t> little_endian_words(std::span<const std::uint8_t> bytes);
 
-/// Of a module whose instructions fill it exactly; nothing of other words.
+/// The differences of a module whose instructions fill it exactly; nothing for other words.
 [[nodiscard]] std::optional<std::vector<std::uint8_t>> spirv_deltas(std::span<const std::uint32_t> module);
 
 /// The words that were packed. Nothing where the bytes are not those of a module: whatever they are, nothing
