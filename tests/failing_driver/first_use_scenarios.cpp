@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "common/message.hpp"
-#include "failing_driver/driver.hpp"
 #include "failing_driver/host_memory.hpp"
 #include "failing_driver/layer.hpp"
 #include "failing_driver/scenario.hpp"
@@ -41,7 +40,7 @@ bool is_undisturbed() {
 class FirstUse : public Scenario {
  protected:
   explicit FirstUse(bool self_tests = true) {
-    make_memory_visible(false);
+    use_host_device(false);
     RuntimeOptions options = small_runtime(folder_.path());
     options.disabled_extensions = "VK_NV_cooperative_matrix2";
     options.self_tests = self_tests;

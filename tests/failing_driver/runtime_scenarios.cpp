@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 
-#include "failing_driver/driver.hpp"
 #include "failing_driver/host_memory.hpp"
 #include "failing_driver/scenario.hpp"
 #include "support/temp_folder.hpp"
@@ -89,7 +88,7 @@ class Throwing : public WithFolder {
 class Using : public WithFolder {
  public:
   explicit Using(bool is_memory_visible) {
-    make_memory_visible(is_memory_visible);
+    use_host_device(is_memory_visible);
     runtime_ = std::make_unique<Runtime>(Runtime::create(options_).value());
     plan_ = std::make_unique<AttentionPlan>(
         runtime_->make_plan(small_attention(), {.kernel = "tile", .kv_splits = 2}).value());

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "attention/tensor_table.hpp"
+#include "support/host_vulkan.hpp"
 
 namespace vkattn::tests {
 
@@ -162,10 +163,21 @@ template <class Desc>
   return desc;
 }
 
-/// A runtime on the driver that does nothing, which keeps its files in a folder of its own.
+/// The Vulkan on the host as a GPU with some features, whose buffers lie in memory that the host does not
+/// see, or all in memory that it does.
+inline void use_host_device(bool is_memory_visible) {
+  host_settings() = {.type = is_memory_visible ? VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU
+                                               : VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                     .features = HostFeatures::kSome,
+                     .is_memory_visible = is_memory_visible,
+                     .storage_buffers = 64,
+                     .range = 1U << 30U};
+}
+
+/// A runtime on it, which keeps its files in a folder of its own.
 [[nodiscard]] inline RuntimeOptions small_runtime(const std::filesystem::path& folder) {
   RuntimeOptions options;
-  options.device = "nothing";
+  options.device = "A device";
   options.disabled_extensions = "VK_KHR_cooperative_matrix";  // whatever the environment says
   options.cache_dir = folder;
   return options;
