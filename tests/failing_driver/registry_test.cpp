@@ -10,8 +10,8 @@
 #include <string>
 
 #include "common/message.hpp"
-#include "failing_driver/driver.hpp"
 #include "failing_driver/layer.hpp"
+#include "support/host_vulkan.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -78,7 +78,7 @@ TEST(FailingDriverItself, ErrorsAreThoseOfTheRegistry) {
 
 class LayerItself : public testing::Test {
  protected:
-  void SetUp() override { the_layer().use(idle_driver_get_instance_proc_addr); }
+  void SetUp() override { the_layer().use(host_get_instance_proc_addr); }
   template <class Function>
   [[nodiscard]] static Function get(const char* name) {
     return reinterpret_cast<Function>(layer_get_instance_proc_addr(VK_NULL_HANDLE, name));

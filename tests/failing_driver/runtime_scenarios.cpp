@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 
-#include "failing_driver/driver.hpp"
 #include "failing_driver/host_memory.hpp"
 #include "failing_driver/scenario.hpp"
 #include "support/temp_folder.hpp"
@@ -89,13 +88,13 @@ class Throwing : public WithFolder {
 class Using : public WithFolder {
  public:
   explicit Using(bool is_memory_visible) {
-    make_memory_visible(is_memory_visible);
+    use_host_device(is_memory_visible);
     runtime_ = std::make_unique<Runtime>(Runtime::create(options_).value());
     plan_ = std::make_unique<AttentionPlan>(
         runtime_->make_plan(small_attention(), {.kernel = "tile", .kv_splits = 2}).value());
     buffer_ = runtime_->create_buffer(256).value();
     bindings_ = std::make_unique<Bindings>(
-        plan_->make_bindings(made_up_tensors(small_attention()), made_up_buffer(100)).value());
+        plan_->make_bindings(made_up_tensors(*plan_), made_up_buffer(100)).value());
     step("create_buffer", [this] { return runtime_->create_buffer(1000); });
     step("create_workspace", [this] { return runtime_->create_workspace(*plan_); });
     step("write", [this] { return runtime_->write(buffer_, 4, std::as_bytes(std::span(numbers_))); });

@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "fuzz/call_arguments.hpp"
-#include "fuzz/fake_vulkan.hpp"
 #include "fuzz/fuzz.hpp"
+#include "support/host_vulkan.hpp"
 #include "support/initial.hpp"
 
 namespace {
 
 using namespace vkattn;
-using fuzz::FakeVulkan;
 using fuzz::require;
+using tests::HostVulkan;
 
 class Calls {
  public:
@@ -23,9 +23,9 @@ class Calls {
       : draw_(data, size),
         vulkan_(draw_.device()),
         parameters_(size % 3 == 0 ? size % 41 * 60 : 0),
-        device_(FakeVulkan::borrow(parameters_, size % 5 * 36)) {
+        device_(HostVulkan::borrow(parameters_, size % 5 * 36)) {
     vkattn_error_init(&error_);
-    pool_ = FakeVulkan::pool();
+    pool_ = HostVulkan::pool();
   }
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
@@ -79,7 +79,7 @@ class Calls {
   }
 
   fuzz::CallArguments draw_;
-  FakeVulkan vulkan_;
+  HostVulkan vulkan_;
   /// Sizes by the length of the input, so that inputs that were kept mean what they did; none of two thirds.
   std::vector<std::byte> parameters_;
   vkattn_device* device_;
@@ -165,17 +165,17 @@ void Calls::record() {
   vkattn_plan* const plan = pick(plans_);
   vkattn_bindings* const bindings = pick(bindings_);
   const vkattn_record_options slice = draw_.slice();
-  FakeVulkan::begin_commands();
+  HostVulkan::begin_commands();
   (void)ends(
-      vkattn_record(plan, FakeVulkan::commands(), bindings, draw_.rarely() ? nullptr : &slice, &error_));
+      vkattn_record(plan, HostVulkan::commands(), bindings, draw_.rarely() ? nullptr : &slice, &error_));
 }
 
 void Calls::record_push() {
   vkattn_plan* const plan = pick(plans_);
   const vkattn_execution execution = draw_.execution(plan);
   const vkattn_record_options slice = draw_.slice();
-  FakeVulkan::begin_commands();
-  (void)ends(vkattn_record_push(plan, FakeVulkan::commands(), &execution, &slice, &error_));
+  HostVulkan::begin_commands();
+  (void)ends(vkattn_record_push(plan, HostVulkan::commands(), &execution, &slice, &error_));
 }
 
 void Calls::ask_plan() {
@@ -254,9 +254,9 @@ void Calls::self_test() {
   std::vector<std::byte> memory(bytes);
   const std::size_t given = draw_.rarely() ? memory.size() / 2 : memory.size();
   (void)ends(vkattn_self_test_fill(test, memory.data(), given, &error_));
-  const VkBuffer buffer = FakeVulkan::buffer(0, bytes);
-  FakeVulkan::begin_commands();
-  (void)ends(vkattn_self_test_record(test, FakeVulkan::commands(), buffer, 0, &error_));
+  const VkBuffer buffer = HostVulkan::buffer(0, bytes);
+  HostVulkan::begin_commands();
+  (void)ends(vkattn_self_test_record(test, HostVulkan::commands(), buffer, 0, &error_));
   std::array<char, 100> difference{};
   (void)ends(
       vkattn_self_test_check(test, memory.data(), given, difference.data(), difference.size(), &error_));

@@ -11,6 +11,9 @@
 
 namespace vkattn::fuzz {
 
+using tests::HostFeatures;
+using tests::HostSettings;
+using tests::HostVulkan;
 using tests::initial;
 
 namespace {
@@ -81,7 +84,7 @@ class FieldDraws {
 
 }  // namespace
 
-FakeSettings CallArguments::device() {
+HostSettings CallArguments::device() {
   constexpr std::uint32_t kSubgroups[][2] = {{32, 32}, {64, 64}, {32, 64}, {8, 32}, {4, 4}, {1, 1}};
   constexpr std::uint32_t kBuffers[] = {16, 4, 5, 8, 1U << 20U};
   constexpr std::uint32_t kRanges[] = {1U << 27U, 1U << 30U, ~0U, (1U << 27U) + 4};
@@ -89,10 +92,10 @@ FakeSettings CallArguments::device() {
   constexpr VkPhysicalDeviceType kTypes[] = {VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
                                              VK_PHYSICAL_DEVICE_TYPE_CPU,
                                              VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU};
-  FakeSettings settings;
+  HostSettings settings;
   settings.type = kTypes[choice(2)];
   settings.api_version = kVersions[choice(2)];
-  settings.features = !rarely();
+  settings.features = rarely() ? HostFeatures::kNone : HostFeatures::kAll;
   const auto& subgroup = kSubgroups[choice(5)];
   settings.min_subgroup = subgroup[0];
   settings.max_subgroup = subgroup[1];
@@ -287,7 +290,7 @@ vkattn_record_options CallArguments::slice() {
 vkattn_binding CallArguments::binding(vkattn_tensor tensor, std::uint64_t range, std::uint64_t offset) {
   std::uint64_t bytes = range;
   if (rarely()) bytes = flag() ? range - 1 : any();
-  const VkBuffer buffer = rarely() ? VkBuffer{} : FakeVulkan::buffer(offset, bytes);
+  const VkBuffer buffer = rarely() ? VkBuffer{} : HostVulkan::buffer(offset, bytes);
   return {tensor, buffer, offset, bytes};
 }
 

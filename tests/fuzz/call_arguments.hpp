@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/fake_vulkan.hpp"
+#include "support/host_vulkan.hpp"
 
 namespace vkattn::fuzz {
 
@@ -56,7 +56,7 @@ class CallArguments {
     return *place;
   }
 
-  [[nodiscard]] FakeSettings device();
+  [[nodiscard]] tests::HostSettings device();
   [[nodiscard]] vkattn_attention_desc attention();
   [[nodiscard]] vkattn_append_desc append();
   [[nodiscard]] vkattn_merge_desc merge();

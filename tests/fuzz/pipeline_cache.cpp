@@ -6,8 +6,8 @@
 
 #include "c/handles.hpp"
 #include "common/checksum.hpp"
-#include "fuzz/fake_vulkan.hpp"
 #include "fuzz/fuzz.hpp"
+#include "support/host_vulkan.hpp"
 
 namespace {
 
@@ -41,8 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> blob(size - 1);
   if (!blob.empty()) std::memcpy(blob.data(), data + 1, blob.size());
   if (data[0] % 2 != 0) repair(blob);
-  const fuzz::FakeVulkan vulkan(fuzz::FakeSettings{});
-  vkattn_device* const device = fuzz::FakeVulkan::borrow();
+  const tests::HostVulkan vulkan(tests::HostSettings{});
+  vkattn_device* const device = tests::HostVulkan::borrow();
   std::array<char, 200> ignored{};
   vkattn_pipeline_cache* cache = nullptr;
   require(vkattn_pipeline_cache_create(device, blob.data(), blob.size(), ignored.data(), ignored.size(),

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "c/handles.hpp"
-#include "fuzz/fake_vulkan.hpp"
 #include "fuzz/fuzz.hpp"
 #include "problem/problem.hpp"
 #include "runtime/tuning_file.hpp"
+#include "support/host_vulkan.hpp"
 
 namespace {
 
@@ -69,8 +69,8 @@ void write_again(std::string_view text, const Tuning& tuning, const Capabilities
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
-  const fuzz::FakeVulkan vulkan(fuzz::FakeSettings{});
-  vkattn_device* const handle = fuzz::FakeVulkan::borrow();
+  const tests::HostVulkan vulkan(tests::HostSettings{});
+  vkattn_device* const handle = tests::HostVulkan::borrow();
   {
     const Device device = handle->device;
     auto tuning = std::make_shared<Tuning>(detail::parse_tuning(text, "fuzz.json", device.capabilities()));

@@ -1,20 +1,20 @@
-// The Vulkan without a device: see fake_vulkan.hpp.
-#include "fuzz/fake_vulkan.hpp"
+// The objects and commands of the Vulkan on the host: see host_vulkan.hpp.
+#include "support/host_vulkan.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
-#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "fuzz/fuzz.hpp"
 #include "support/initial.hpp"
-#include "vulkan/device_feature_table.hpp"
 
-namespace vkattn::fuzz {
+namespace vkattn::tests {
 namespace {
 
 using Handle = std::uint64_t;
@@ -47,9 +47,10 @@ struct Object {
 };
 
 struct State {
-  FakeSettings settings;
+  HostSettings settings;
+  bool is_checked = false;
   std::map<Handle, Object> objects;
-  Handle last = 0;
+  Handle last = 0x1000000;  ///< beyond those that programs make up
   std::uint32_t calls = 0;
   bool pipeline_bound = false;
   std::set<std::uint32_t> bound;  ///< of the set that commands have bound
@@ -65,10 +66,21 @@ Handle number_of(Type handle) {
   return reinterpret_cast<Handle>(handle);
 }
 
+void require(bool holds, const char* promise) {
+  if (holds || !state().is_checked) return;
+  std::fprintf(stderr, "broken promise: %s\n", promise);
+  std::abort();
+}
+
+/// Where nothing is checked, what a program has made up is an object that everything can be done with.
 Object& object(Handle handle, Kind kind) {
   const auto found = state().objects.find(handle);
-  require(found != state().objects.end() && found->second.kind == kind, "an object that is used is alive");
-  return found->second;
+  const bool is_alive = found != state().objects.end() && found->second.kind == kind;
+  require(is_alive, "an object that is used is alive");
+  if (is_alive) return found->second;
+  static Object stranger;
+  stranger = {.kind = kind, .room = std::numeric_limits<std::uint32_t>::max(), .frees_sets = true};
+  return stranger;
 }
 
 template <class Type>
@@ -88,101 +100,6 @@ bool fails() {
   return ++state().calls == state().settings.fails_at;
 }
 
-// --- The physical device ---
-
-template <class Structure>
-Structure* found(VkBaseOutStructure* structure, VkStructureType type) {
-  return structure->sType == type ? reinterpret_cast<Structure*>(structure) : nullptr;
-}
-
-void fill_properties(VkBaseOutStructure* it) {
-  const FakeSettings& settings = state().settings;
-  if (auto* const sizes = found<VkPhysicalDeviceSubgroupSizeControlProperties>(
-          it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES)) {
-    sizes->minSubgroupSize = settings.min_subgroup;
-    sizes->maxSubgroupSize = settings.max_subgroup;
-    sizes->maxComputeWorkgroupSubgroups = settings.invocations / settings.min_subgroup;
-    sizes->requiredSubgroupSizeStages = VK_SHADER_STAGE_COMPUTE_BIT;
-  }
-  if (auto* const subgroup = found<VkPhysicalDeviceSubgroupProperties>(
-          it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES)) {
-    subgroup->subgroupSize = settings.max_subgroup;
-    subgroup->supportedStages = VK_SHADER_STAGE_COMPUTE_BIT;
-    subgroup->supportedOperations =
-        VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT;
-  }
-  if (auto* const maintenance = found<VkPhysicalDeviceMaintenance3Properties>(
-          it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES)) {
-    maintenance->maxMemoryAllocationSize = VkDeviceSize{1} << 30U;
-  }
-  if (auto* const push = found<VkPhysicalDevicePushDescriptorPropertiesKHR>(
-          it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR)) {
-    push->maxPushDescriptors = 32;
-  }
-}
-
-VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice, VkPhysicalDeviceProperties2* all) {
-  const FakeSettings& settings = state().settings;
-  VkPhysicalDeviceProperties& it = all->properties;
-  it = {};
-  it.apiVersion = settings.api_version;
-  it.deviceType = settings.type;
-  it.vendorID = 0x1234;
-  it.deviceID = 7;
-  it.driverVersion = 42;
-  std::strncpy(it.deviceName, "A device", sizeof(it.deviceName) - 1);
-  VkPhysicalDeviceLimits& limits = it.limits;
-  limits.maxComputeSharedMemorySize = settings.shared_bytes;
-  limits.maxComputeWorkGroupInvocations = settings.invocations;
-  std::fill_n(limits.maxComputeWorkGroupSize, 3, settings.invocations);
-  std::fill_n(limits.maxComputeWorkGroupCount, 3, settings.groups);
-  limits.maxStorageBufferRange = settings.range;
-  limits.maxPushConstantsSize = 128;
-  limits.maxPerStageDescriptorStorageBuffers = settings.storage_buffers;
-  limits.minStorageBufferOffsetAlignment = settings.offset_alignment;
-  for (auto* next = static_cast<VkBaseOutStructure*>(all->pNext); next != nullptr; next = next->pNext) {
-    fill_properties(next);
-  }
-}
-
-VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice, VkPhysicalDeviceFeatures2* all) {
-  const VkBool32 value = state().settings.features ? VK_TRUE : VK_FALSE;
-  for (auto* it = reinterpret_cast<VkBaseOutStructure*>(all); it != nullptr; it = it->pNext) {
-    for (const detail::DeviceFeatureRow& row : detail::device_feature_table()) {
-      for (const detail::FeaturePlace& place : {row.place, row.core_place}) {
-        if (!place.is_somewhere() || place.type != it->sType) continue;
-        std::memcpy(reinterpret_cast<std::byte*>(it) + place.byte, &value, sizeof(value));
-      }
-    }
-  }
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL get_extensions(VkPhysicalDevice, const char*, std::uint32_t* count,
-                                              VkExtensionProperties* extensions) {
-  std::set<std::string_view> names;
-  for (const detail::DeviceFeatureRow& row : detail::device_feature_table()) {
-    if (row.extension != nullptr) names.insert(row.extension);
-  }
-  for (const detail::DeviceExtensionRow& row : detail::device_extension_table()) names.insert(row.extension);
-  if (!state().settings.features) names.clear();
-  std::uint32_t written = 0;
-  for (const std::string_view name : names) {
-    if (extensions == nullptr || written == *count) break;
-    extensions[written] = {};
-    name.copy(extensions[written++].extensionName, VK_MAX_EXTENSION_NAME_SIZE - 1);
-  }
-  *count = extensions == nullptr ? static_cast<std::uint32_t>(names.size()) : written;
-  return VK_SUCCESS;
-}
-
-VKAPI_ATTR void VKAPI_CALL get_memory(VkPhysicalDevice, VkPhysicalDeviceMemoryProperties* memory) {
-  *memory = {};
-  memory->memoryTypeCount = memory->memoryHeapCount = 1;
-  memory->memoryTypes[0].propertyFlags =
-      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-  memory->memoryHeaps[0].size = VkDeviceSize{1} << 33U;
-}
-
 // --- Memory ---
 
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice, const VkBufferCreateInfo* info,
@@ -191,15 +108,12 @@ VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice, const VkBufferCreateInfo*
   return fails() ? VK_ERROR_OUT_OF_HOST_MEMORY : add({.kind = Kind::kBuffer, .size = info->size}, buffer);
 }
 VKAPI_ATTR void VKAPI_CALL get_requirements(VkDevice, VkBuffer buffer, VkMemoryRequirements* needs) {
-  *needs = {object(number_of(buffer), Kind::kBuffer).size, 64, 1};
+  *needs = {object(number_of(buffer), Kind::kBuffer).size, 64, 3};
 }
 VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice, const VkMemoryAllocateInfo* info,
                                         const VkAllocationCallbacks*, VkDeviceMemory* memory) {
   return fails() ? VK_ERROR_OUT_OF_DEVICE_MEMORY
-                 : add({.kind = Kind::kMemory,
-                        .size = info->allocationSize,
-                        .bytes = std::vector<std::byte>(info->allocationSize)},
-                       memory);
+                 : add({.kind = Kind::kMemory, .size = info->allocationSize}, memory);
 }
 VKAPI_ATTR VkResult VKAPI_CALL bind_memory(VkDevice, VkBuffer buffer, VkDeviceMemory memory,
                                            VkDeviceSize offset) {
@@ -210,7 +124,9 @@ VKAPI_ATTR VkResult VKAPI_CALL bind_memory(VkDevice, VkBuffer buffer, VkDeviceMe
 }
 VKAPI_ATTR VkResult VKAPI_CALL map_memory(VkDevice, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize,
                                           VkMemoryMapFlags, void** data) {
-  *data = object(number_of(memory), Kind::kMemory).bytes.data() + offset;
+  Object& it = object(number_of(memory), Kind::kMemory);
+  it.bytes.resize(it.size);
+  *data = it.bytes.data() + offset;
   return fails() ? VK_ERROR_MEMORY_MAP_FAILED : VK_SUCCESS;
 }
 
@@ -265,6 +181,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_cache(VkDevice, const VkPipelineCacheCreat
   const auto* const data = static_cast<const std::byte*>(info->pInitialData);
   Object made{.kind = Kind::kPipelineCache};
   if (info->initialDataSize != 0) made.bytes.assign(data, data + info->initialDataSize);
+  if (!state().is_checked) made.bytes.resize(16);  // so that a program has something to keep
   add(std::move(made), cache);
   return VK_SUCCESS;
 }
@@ -323,7 +240,7 @@ VKAPI_ATTR VkResult VKAPI_CALL free_sets(VkDevice, VkDescriptorPool pool, std::u
 }
 
 void check_buffer(const VkDescriptorBufferInfo& info) {
-  const FakeSettings& settings = state().settings;
+  const HostSettings& settings = state().settings;
   const Object& buffer = object(number_of(info.buffer), Kind::kBuffer);
   require(info.range != 0 && info.range <= settings.range, "a range is one that the device takes");
   require(info.offset % settings.offset_alignment == 0, "a range begins where the device allows it");
@@ -413,10 +330,6 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice, const cha
 #define VKATTN_ENTRY(NAME, FUNCTION) \
   { #NAME, reinterpret_cast < PFN_vkVoidFunction>(static_cast <PFN_##NAME>(FUNCTION)) }
 const Entry kEntries[] = {
-    VKATTN_ENTRY(vkGetPhysicalDeviceProperties2, get_properties),
-    VKATTN_ENTRY(vkGetPhysicalDeviceFeatures2, get_features),
-    VKATTN_ENTRY(vkEnumerateDeviceExtensionProperties, get_extensions),
-    VKATTN_ENTRY(vkGetPhysicalDeviceMemoryProperties, get_memory),
     VKATTN_ENTRY(vkGetDeviceProcAddr, get_device_function),
     VKATTN_ENTRY(vkCreateBuffer, create_buffer),
     VKATTN_ENTRY(vkDestroyBuffer, (destroy<VkBuffer, Kind::kBuffer>)),
@@ -451,28 +364,31 @@ const Entry kEntries[] = {
 };
 #undef VKATTN_ENTRY
 
-PFN_vkVoidFunction function_of(std::string_view name) {
-  for (const Entry& entry : kEntries) {
-    if (entry.name == name) return entry.function;
-  }
-  return nullptr;
-}
-
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice, const char* name) {
-  return function_of(name);
-}
-VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance, const char* name) {
-  return function_of(name);
+  return host_get_instance_proc_addr(VK_NULL_HANDLE, name);
 }
 
 }  // namespace
 
-FakeVulkan::FakeVulkan(const FakeSettings& settings) {
-  state() = {};
-  state().settings = settings;
+HostSettings& host_settings() {
+  return state().settings;
 }
 
-FakeVulkan::~FakeVulkan() {
+PFN_vkVoidFunction host_get_instance_proc_addr(VkInstance /*instance*/, const char* name) {
+  for (const Entry& entry : kEntries) {
+    if (entry.name == name) return entry.function;
+  }
+  const PFN_vkVoidFunction tells = function_that_tells(name);
+  return tells != nullptr || state().is_checked ? tells : function_of_runtime(name);
+}
+
+HostVulkan::HostVulkan(const HostSettings& settings) {
+  state() = {};
+  state().settings = settings;
+  state().is_checked = true;
+}
+
+HostVulkan::~HostVulkan() {
   // Sets of the caller's pool go with it.
   std::erase_if(state().objects, [](const auto& it) {
     const auto pool = state().objects.find(it.second.pool);
@@ -480,24 +396,25 @@ FakeVulkan::~FakeVulkan() {
   });
   std::erase_if(state().objects, [](const auto& it) { return it.second.is_callers; });
   require(state().objects.empty(), "every object was destroyed");
+  state().is_checked = false;
 }
 
-vkattn_physical_device FakeVulkan::physical_device() {
-  auto physical = tests::initial(vkattn_physical_device_init);
+vkattn_physical_device HostVulkan::physical_device() {
+  auto physical = initial(vkattn_physical_device_init);
   physical.instance = reinterpret_cast<VkInstance>(&state());
   physical.physical_device = reinterpret_cast<VkPhysicalDevice>(&state());
-  physical.get_instance_proc_addr = &get_instance_function;
+  physical.get_instance_proc_addr = &host_get_instance_proc_addr;
   physical.api_version = state().settings.api_version;
   return physical;
 }
 
-vkattn_device* FakeVulkan::borrow(std::span<std::byte> parameters, VkDeviceSize offset) {
+vkattn_device* HostVulkan::borrow(std::span<std::byte> parameters, VkDeviceSize offset) {
   const vkattn_physical_device physical = physical_device();
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   const auto memory = std::make_unique<vkattn_enable_memory>();
   require(vkattn_enable_wanted(&physical, &info, memory.get(), nullptr) == VKATTN_SUCCESS,
           "what is wanted can be enabled");
-  auto desc = tests::initial(vkattn_device_desc_init);
+  auto desc = initial(vkattn_device_desc_init);
   desc.instance = physical.instance;
   desc.physical_device = physical.physical_device;
   desc.device = reinterpret_cast<VkDevice>(&state());
@@ -517,25 +434,25 @@ vkattn_device* FakeVulkan::borrow(std::span<std::byte> parameters, VkDeviceSize 
   return device;
 }
 
-VkBuffer FakeVulkan::buffer(VkDeviceSize offset, VkDeviceSize size) {
+VkBuffer HostVulkan::buffer(VkDeviceSize offset, VkDeviceSize size) {
   VkBuffer made = VK_NULL_HANDLE;
   (void)add({.kind = Kind::kBuffer, .offset = offset, .size = size, .is_callers = true}, &made);
   return made;
 }
 
-VkDescriptorPool FakeVulkan::pool() {
+VkDescriptorPool HostVulkan::pool() {
   VkDescriptorPool made = VK_NULL_HANDLE;
   (void)add({.kind = Kind::kPool, .room = 4, .is_callers = true}, &made);
   return made;
 }
 
-VkCommandBuffer FakeVulkan::commands() {
+VkCommandBuffer HostVulkan::commands() {
   return reinterpret_cast<VkCommandBuffer>(&state());
 }
 
-void FakeVulkan::begin_commands() {
+void HostVulkan::begin_commands() {
   state().pipeline_bound = false;
   state().bound.clear();
 }
 
-}  // namespace vkattn::fuzz
+}  // namespace vkattn::tests
