@@ -28,14 +28,15 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
                     query sees all keys) or a key position; for is_causal, window and alibi.
     scale           multiplies the scores; 1 / sqrt(head_dim) where it is None.
     enable_gqa      there may be fewer key heads: query head h takes key head h // (query_heads / kv_heads).
-    window          (left, right): query i sees the keys i + offset - left to i + offset + right; None: no bound.
+    window          (left, right): query i sees the keys i + offset - left to i + offset + right; None or
+                    -1: no bound.
     softcap         scores become softcap * tanh(scores / softcap), before the mask.
     alibi           True: slope * |i + offset - j| is subtracted, with the standard slopes; or the slopes,
                     (query_heads,).
     sinks           (query_heads,): a logit in each softmax that has no value.
     kv_lengths      (...): the keys of each batch entry; those from there on are hidden.
     dropout         the share of probabilities that is dropped; the others grow by 1 / (1 - dropout). It is
-                    rounded to float32 before that.
+                    rounded to float32 before that. 1 gives zeros.
     dropout_seed    an integer: calls with the same one drop the same. None: a new one for each call.
     return_lse      also return the log-sum-exp of each row, float32 (..., query_heads, query_length).
     return_weights  also return the weights of a stage, float32 (..., query_heads, query_length, kv_length):
