@@ -164,6 +164,10 @@ std::string date_text() {
   return text.data();
 }
 
+void print_warning(std::string_view text) {
+  std::fprintf(stderr, "vkattn: warning: %s\n", console::printable(text).c_str());
+}
+
 void print(std::string_view text) {
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();

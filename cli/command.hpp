@@ -76,6 +76,9 @@ void require_known_kernel(const std::string& kernel, KernelNames names = KernelN
 /// The time of the call: "2026-01-31 12:00 UTC".
 [[nodiscard]] std::string date_text();
 
+/// One line on standard error.
+void print_warning(std::string_view text);
+
 /// Prints to standard output, and fails where that does not take it all.
 void print(std::string_view text);
 

@@ -1,6 +1,7 @@
 // Lengths: see npy_lengths.hpp.
 #include "npy_lengths.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -89,6 +90,10 @@ std::vector<std::int32_t> lengths_of(const std::vector<std::int32_t>& cumulative
   std::vector<std::int32_t> lengths;
   for (std::size_t i = 1; i < cumulative.size(); ++i) lengths.push_back(cumulative[i] - cumulative[i - 1]);
   return lengths;
+}
+
+std::int64_t longest(const std::vector<std::int32_t>& lengths) {
+  return lengths.empty() ? 0 : *std::ranges::max_element(lengths);
 }
 
 }  // namespace vkattn::npy

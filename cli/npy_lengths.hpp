@@ -24,4 +24,7 @@ namespace vkattn::npy {
 /// The lengths between them.
 [[nodiscard]] std::vector<std::int32_t> lengths_of(const std::vector<std::int32_t>& cumulative);
 
+/// The largest; 0 where there are none.
+[[nodiscard]] std::int64_t longest(const std::vector<std::int32_t>& lengths);
+
 }  // namespace vkattn::npy

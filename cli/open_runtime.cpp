@@ -1,13 +1,11 @@
 // --device and --tuning, one way for every command.
 #include "open_runtime.hpp"
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
 #include "command.hpp"
-#include "console.hpp"
 #include "error.hpp"
 
 namespace vkattn::cli {
@@ -37,9 +35,7 @@ Runtime open_runtime(const DeviceArguments& arguments, bool self_tests) {
   if (!created.ok()) fail_device(created.error().message);  // a name that no device has, too
   Runtime runtime = std::move(created).value();
   const Shared<const Tuning> tuning = runtime.tuning();
-  if (tuning && !tuning->warning.empty()) {
-    std::fprintf(stderr, "vkattn: warning: tuning: %s\n", console::printable(tuning->warning).c_str());
-  }
+  if (tuning && !tuning->warning.empty()) print_warning("tuning: " + tuning->warning);
   return runtime;
 }
 

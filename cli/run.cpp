@@ -20,6 +20,7 @@
 #include "run_gradients.hpp"
 #include "run_inputs.hpp"
 #include "run_outputs.hpp"
+#include "run_rotary.hpp"
 #include "run_transfer.hpp"
 #include "score_file.hpp"
 
@@ -62,6 +63,7 @@ Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outp
   const auto upload_start = Clock::now();
   upload(transfer, inputs, outputs);
   outcome.upload_ns = nanoseconds_since(upload_start);
+  turn_rows(transfer, inputs);
   require(run.poison_outputs());
   bar.update(0, "computing");
   outcome.execute_ns = take(run.execute(prepared.plan));
@@ -93,11 +95,6 @@ std::string gradients_text(const GradientOutcome& gradients) {
   if (!gradients.is_checked) return text;
   if (!gradients.wrong.empty()) return text + "; FAILED: " + gradients.wrong;
   return text + "; passed: at most " + console::percent(gradients.largest_share) + " of the tolerance";
-}
-
-std::string output_text(const OutputFile& output) {
-  return console::printable(output.file.target().string()) + "  " + std::string(npy::name(output.type)) +
-         " " + npy::shape_text(output.shape);
 }
 
 std::string text_report(const PreparedRun& prepared, const Outcome& outcome, const RunOutputs& outputs) {
@@ -144,11 +141,7 @@ std::string json_report(const PreparedRun& prepared, const Outcome& outcome, con
             {"plan_ms", outcome.plan_ns * 1e-6},
             {"warnings", outcome.warnings}};
   for (const OutputRow& row : output_rows()) {
-    const std::optional<OutputFile>& output = outputs.*row.file;
-    if (!output) continue;
-    json[row.name] = Json{{"path", output->file.target().string()},
-                          {"type", npy::name(output->type)},
-                          {"shape", output->shape}};
+    if (const std::optional<OutputFile>& output = outputs.*row.file) json[row.name] = output_json(*output);
   }
   if (outcome.check) json["check"] = check_json(*outcome.check);
   if (outcome.gradients) json["gradients"] = gradients_json(*outcome.gradients);
@@ -158,7 +151,7 @@ std::string json_report(const PreparedRun& prepared, const Outcome& outcome, con
 int run_files(const RunArguments& arguments, const Invocation& invocation) {
   RunInputs inputs = open_run_inputs(parse_run_arguments(arguments));
   const Problem& problem = inputs.problem;
-  require_mask_with_gradient(arguments, inputs);
+  require_inputs_with_gradients(arguments, inputs);
   RunOutputs outputs = open_outputs(arguments, inputs);
   const bool is_for_nothing = !arguments.check && !writes_any(arguments);
 
@@ -201,9 +194,7 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
         "nothing was written or compared; add --output O.npy to keep the output, or --check to compare it");
   }
 
-  for (const std::string& warning : outcome.warnings) {
-    std::fprintf(stderr, "vkattn: warning: %s\n", console::printable(warning).c_str());
-  }
+  for (const std::string& warning : outcome.warnings) print_warning(warning);
   print(arguments.json ? json_report(prepared, outcome, outputs, invocation)
                        : text_report(prepared, outcome, outputs));
   if (outcome.check && !outcome.check->passed()) {

@@ -22,7 +22,8 @@ T choose(std::string_view option, std::string_view text, std::span<const bench::
 constexpr FileOption<RunFiles> kRunArrays[] = {
     {"--query", &RunFiles::query, "Q.npy",
      "Queries (batch, heads, length, dim); rank 3: one batch entry, 2: one head"},
-    {"--key", &RunFiles::key, "K.npy", "Keys; heads may be fewer than the query's (grouped-query attention)"},
+    {"--key", &RunFiles::key, "K.npy",
+     "Keys; heads may be fewer than the query's (grouped-query attention), and one batch entry is for all"},
     {"--value", &RunFiles::value, "V.npy", "Values; their last dimension may differ from the others'"},
     {"--past-key", &RunFiles::past_key, "P.npy", "Keys of a cache, which come before those of --key"},
     {"--past-value", &RunFiles::past_value, "P.npy", "Their values"}};
@@ -41,7 +42,22 @@ constexpr FileOption<RunFiles> kMaskAndLengths[] = {
      "packed alike, L.npy is (heads, rows)"},
     {"--cumulative-kv-lengths", &RunFiles::cumulative_kv_lengths, "N.npy",
      "The same for K.npy and V.npy; without it these keep a batch axis and padding, as a cache has them. "
-     "Weights and masks count within each sequence, up to the longest query and key length"}};
+     "Weights and masks count within each sequence, up to the longest query and key length"},
+    {"--ring-lengths", &RunFiles::ring_lengths, "N.npy",
+     "K.npy and V.npy are rings: key j lies in row j mod their length, so that only the last ones exist, and "
+     "N.npy is how many each batch entry has had (batch,)"},
+    {"--page-table", &RunFiles::page_table, "T.npy",
+     "K.npy and V.npy are pages (pages, heads, keys of a page, dim), and T.npy says which each batch entry "
+     "has, in their order (batch, pages); with --kv-lengths as many as these need"}};
+
+constexpr FileOption<RunFiles> kRotaryFiles[] = {
+    {"--query-positions", &RunFiles::query_positions, "P.npy",
+     "Positions of queries for --rotary, integers (length,) or (batch, length); by default query i is at "
+     "i + offset, as --align has it"},
+    {"--key-positions", &RunFiles::key_positions, "P.npy",
+     "Positions of keys, likewise; by default key j is at j"},
+    {"--rotary-frequencies", &RunFiles::rotary_frequencies, "F.npy",
+     "Radians for each position, one for each pair of dims, in place of base^(-2i / dims)"}};
 
 constexpr FileOption<RunFiles> kGradientInputs[] = {
     {"--grad-output", &RunFiles::grad_output, "G.npy",
@@ -65,29 +81,75 @@ void require_inputs(const RunArguments& arguments) {
   }
 }
 
-/// Packed arrays have no padding for other lengths to count in, and no batch entries to put a past before.
-void require_sense_of_packing(const RunFiles& a) {
-  const bool packed_keys = !a.cumulative_kv_lengths.empty();
-  if (a.cumulative_query_lengths.empty()) {
-    if (!packed_keys) return;
+/// Two options that say the same thing, or where keys lie, in two ways.
+struct Conflict {
+  std::string RunFiles::*given;
+  std::string RunFiles::*other;
+  const char* text;
+};
+
+constexpr Conflict kConflicts[] = {
+    {&RunFiles::cumulative_query_lengths, &RunFiles::query_lengths,
+     "--cumulative-query-lengths already says how many queries each sequence has; leave out --query-lengths"},
+    {&RunFiles::cumulative_kv_lengths, &RunFiles::kv_lengths,
+     "--cumulative-kv-lengths already says how many keys each sequence has; leave out --kv-lengths"},
+    {&RunFiles::cumulative_kv_lengths, &RunFiles::past_key,
+     "--past-key and --past-value go before the keys of batch entries, but --cumulative-kv-lengths packs "
+     "these; leave it out, and give --key and --value a batch axis"},
+    {&RunFiles::ring_lengths, &RunFiles::kv_lengths,
+     "--ring-lengths already says how many keys each batch entry has had; leave out --kv-lengths"},
+    {&RunFiles::ring_lengths, &RunFiles::page_table,
+     "--ring-lengths and --page-table say where keys lie in two ways; give one of them"},
+    {&RunFiles::ring_lengths, &RunFiles::cumulative_kv_lengths,
+     "--ring-lengths takes keys of batch entries, but --cumulative-kv-lengths packs them; give one of them"},
+    {&RunFiles::page_table, &RunFiles::cumulative_kv_lengths,
+     "--page-table takes keys in pages, but --cumulative-kv-lengths packs them; give one of them"},
+    {&RunFiles::ring_lengths, &RunFiles::past_key,
+     "--past-key and --past-value go before keys in one piece, but --ring-lengths makes --key a ring; join "
+     "them beforehand"},
+    {&RunFiles::page_table, &RunFiles::past_key,
+     "--past-key and --past-value go before keys in one piece, but --page-table has --key in pages; put them "
+     "into pages too"}};
+
+/// Turned rows are made on the device, of keys in one piece.
+void require_sense_of_rotary(const RunArguments& a) {
+  if (a.rotary.empty()) {
+    const bool says_more = !a.rotary_dims.empty() || !a.rotary_base.empty() || !a.query_positions.empty() ||
+                           !a.key_positions.empty() || !a.rotary_frequencies.empty();
+    if (says_more)
+      fail_usage("positions, dims, base and frequencies are for --rotary; give its style with it");
+    return;
+  }
+  if (!a.ring_lengths.empty() || !a.page_table.empty() || !a.past_key.empty()) {
+    fail_usage(
+        "--rotary turns keys in one piece, but a ring, pages and --past-key hold turned keys; turn the "
+        "queries beforehand");
+  }
+  if (asks_for_gradients(a)) {
+    fail_usage("gradients are those of turned queries and keys, which --rotary makes; turn them beforehand");
+  }
+}
+
+RotaryDesc read_rotary(const RunArguments& a) {
+  RotaryDesc rotary;
+  if (a.rotary.empty()) return rotary;
+  rotary.style = choose<RotaryStyle>("--rotary", a.rotary, bench::kRotaryNames);
+  if (!a.rotary_dims.empty()) rotary.dims = parse_integer("--rotary-dims", a.rotary_dims);
+  if (!a.rotary_dims.empty() && rotary.dims < 2)
+    fail_usage("--rotary-dims is " + a.rotary_dims +
+               " but must be an even number from 2 to the head dimension");
+  if (!a.rotary_base.empty()) rotary.base = parse_number("--rotary-base", a.rotary_base);
+  return rotary;
+}
+
+void require_sense_of_lengths(const RunFiles& a) {
+  if (a.cumulative_query_lengths.empty() && !a.cumulative_kv_lengths.empty()) {
     fail_usage(
         "--cumulative-kv-lengths packs the keys of queries that are packed too; give "
         "--cumulative-query-lengths with it");
   }
-  if (!a.query_lengths.empty()) {
-    fail_usage(
-        "--cumulative-query-lengths already says how many queries each sequence has; leave out "
-        "--query-lengths");
-  }
-  if (!packed_keys) return;
-  if (!a.kv_lengths.empty()) {
-    fail_usage(
-        "--cumulative-kv-lengths already says how many keys each sequence has; leave out --kv-lengths");
-  }
-  if (!a.past_key.empty()) {
-    fail_usage(
-        "--past-key and --past-value go before the keys of batch entries, but --cumulative-kv-lengths "
-        "packs these; leave it out, and give --key and --value a batch axis");
+  for (const Conflict& conflict : kConflicts) {
+    if (!(a.*conflict.given).empty() && !(a.*conflict.other).empty()) fail_usage(conflict.text);
   }
 }
 
@@ -96,6 +158,7 @@ void require_different_files(const RunArguments& a) {
   FileNames files;
   files.add_inputs(kRunArrays, a);
   files.add_inputs(kMaskAndLengths, a);
+  files.add_inputs(kRotaryFiles, a);
   for (const WordArgument& argument : a.words) {
     if (argument.word->option.tensor != nullptr) {
       files.add_input(std::string(argument.word->option.name), argument.text);
@@ -126,7 +189,7 @@ void require_sense_of_words(const RunArguments& a) {
   if (is_given(a.words, "--alibi-slopes") && is_given(a.words, "--alibi")) {
     fail_usage("--alibi takes the standard slopes and --alibi-slopes those of a file; give one of them");
   }
-  require_sense_of_align(a.words);
+  if (a.rotary.empty()) require_sense_of_align(a.words);  // which places queries for --rotary too
   if (is_given(a.words, "--weights-stage") && a.weights.empty()) {
     fail_usage("--weights-stage says which weights --weights writes; give both");
   }
@@ -176,6 +239,13 @@ void add_problem_options(CLI::App& app, RunArguments& a) {
   }
   add_word_options(app, a.words);
   add_file_options(app, kMaskAndLengths, a);
+  add_value(
+      app, "--rotary", a.rotary, "STYLE",
+      "Turn queries and keys by their positions first: half-split (dims i and i + dims / 2) or interleaved "
+      "(2i and 2i + 1)");
+  add_value(app, "--rotary-dims", a.rotary_dims, "N", "The first so many dims, default all");
+  add_value(app, "--rotary-base", a.rotary_base, "X", "Base of the frequencies, default 10000");
+  add_file_options(app, kRotaryFiles, a);
 }
 
 }  // namespace
@@ -223,7 +293,8 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
 
 RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_inputs(arguments);
-  require_sense_of_packing(arguments);
+  require_sense_of_lengths(arguments);
+  require_sense_of_rotary(arguments);
   require_sense_of_words(arguments);
   require_sense_of_gradients(arguments);
   require_different_files(arguments);
@@ -235,6 +306,7 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
     options.per_head.push_back({std::string(option.name), argument.text, option.tensor});
   }
   parse_types(arguments, options);
+  options.rotary = read_rotary(arguments);
   if (!arguments.weights.empty()) options.problem.desc.weights = WeightsStage::kProbabilities;
   options.problem.desc.has_lse = !arguments.lse.empty() || asks_for_gradients(arguments);
   parse_words(arguments.words, options.problem);

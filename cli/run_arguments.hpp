@@ -18,6 +18,7 @@ namespace vkattn::cli {
 struct RunArguments : RunFiles, OutputPaths {
   std::vector<WordArgument> words;
   std::string type, kv_type, backward_kernel;
+  std::string rotary, rotary_dims, rotary_base;
   ChoiceArguments choice;
   DeviceArguments where;
   std::string layout = "bhsd";

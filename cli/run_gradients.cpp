@@ -2,6 +2,7 @@
 #include "run_gradients.hpp"
 
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "console.hpp"
@@ -40,6 +41,8 @@ TensorDesc mask_in_c_order(const Problem& problem) {
 
 }  // namespace
 
+namespace {
+
 void require_mask_with_gradient(const OutputPaths& paths, const RunInputs& inputs) {
   if (paths.grad_mask.empty()) return;
   const npy::Reader& mask = inputs.mask->reader;
@@ -50,6 +53,19 @@ void require_mask_with_gradient(const OutputPaths& paths, const RunInputs& input
   if (inputs.mask->missing != 0) {
     fail_usage(text + " has fewer keys than the " + std::to_string(inputs.problem.desc.kv_length) +
                " that there are, which --grad-mask needs all; pad it with -inf");
+  }
+}
+
+}  // namespace
+
+void require_inputs_with_gradients(const OutputPaths& paths, const RunInputs& inputs) {
+  require_mask_with_gradient(paths, inputs);
+  const AttentionDesc& desc = inputs.problem.desc;
+  for (const auto& [option, path, input] : {std::tuple("--grad-key", &paths.grad_key, &inputs.key),
+                                            std::tuple("--grad-value", &paths.grad_value, &inputs.value)}) {
+    if (path->empty() || !repeats(*input, desc)) continue;
+    fail_usage(std::string(option) + " is a gradient for each batch entry, but " + input->text() +
+               " is one entry for " + std::to_string(desc.batch) + "; give it all of them (numpy.repeat)");
   }
 }
 

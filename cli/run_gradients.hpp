@@ -12,8 +12,8 @@
 
 namespace vkattn::cli {
 
-/// That the mask has the gradient that is asked for; throws CommandError.
-void require_mask_with_gradient(const OutputPaths& paths, const RunInputs& inputs);
+/// That the mask, keys and values have the gradients that are asked for; throws CommandError.
+void require_inputs_with_gradients(const OutputPaths& paths, const RunInputs& inputs);
 
 /// The backward pass of a run's problem, which keeps its lse; gradients are stored as the tensors are, in C
 /// order.

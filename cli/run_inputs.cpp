@@ -57,15 +57,14 @@ void require_equal(const InputFile& a, const InputFile& b, const char* what, std
              std::to_string(in_b));
 }
 
-/// Packed queries over keys that are not have no batch axis where these have one.
-void require_matching_batches(const InputFile& query, const InputFile& key, const InputFile& value,
-                              bool packed_apart) {
+/// Packed queries have no batch axis where keys that are not packed have one. How many batch entries keys
+/// have is set_cache()'s question.
+void require_matching_ranks(const InputFile& query, const InputFile& key, const InputFile& value,
+                            bool packed_apart) {
   const auto as_int = [](std::size_t rank) { return static_cast<std::int64_t>(rank); };
   const InputFile& other = packed_apart ? key : query;
   if (!packed_apart) require_equal(query, key, "rank", as_int(query.rank()), as_int(key.rank()));
   require_equal(other, value, "rank", as_int(other.rank()), as_int(value.rank()));
-  if (!packed_apart) require_equal(query, key, "batch size", query.batch, key.batch);
-  require_equal(other, value, "batch size", other.batch, value.batch);
 }
 
 void require_matching_shapes(const InputFile& query, const InputFile& key, const InputFile& value) {
@@ -98,6 +97,11 @@ DataType default_type(const InputFile& query, const InputFile& key, const InputF
 }
 
 }  // namespace
+
+bool repeats(const InputFile& input, const AttentionDesc& desc) {
+  return input.rank() == 4 && input.batch == 1 && desc.batch != 1 && !desc.has_packed_keys() &&
+         desc.cache.mapping != KeyMapping::kPaged;
+}
 
 std::string InputFile::text() const {
   return role + " " + reader.path().string() + " " + npy::shape_text(reader.header().shape);
@@ -169,6 +173,7 @@ void set_storage(RunInputs& inputs, const RunOptions& options) {
     if (is_quantised(tensor->type)) require_c_order(*input, "--kv-type " + std::string(name(tensor->type)));
     const npy::Header& header = input->reader.header();
     if (header.fortran_order) tensor->strides = fortran_strides(header, options.problem.desc.layout);
+    if (input != &inputs.query && repeats(*input, desc)) tensor->strides->batch = 0;
   }
 }
 
@@ -222,14 +227,27 @@ void warn_of_align(const RunOptions& options, RunInputs& inputs) {
                             " of --past-key, give --align bottom-right");
 }
 
+/// Arrays that --layout bshd reads as more heads than keys may lie in the default order.
+void warn_of_layout(const RunOptions& options, RunInputs& inputs) {
+  const InputFile& key = inputs.key;
+  const bool is_in_doubt = options.problem.desc.layout == Layout::kBshd && key.rank() > 2 &&
+                           key.heads > key.length && inputs.query.heads > inputs.query.length;
+  if (!is_in_doubt || !options.page_table.empty()) return;
+  inputs.warnings.push_back(key.text() + " has " + std::to_string(key.heads) + " heads of " +
+                            console::count(static_cast<std::uint64_t>(key.length), "key") +
+                            ", as --layout bshd reads it; if it is (batch, heads, length, dim), leave out "
+                            "--layout");
+}
+
 /// The inputs beside Q, K and V.
 void open_features(RunInputs& inputs, const RunOptions& options) {
   Problem& problem = inputs.problem;
   AttentionDesc& desc = problem.desc;
   if (!options.kv_lengths.empty()) {
     desc.kv_lengths = Lengths::kPerEntry;
-    problem.kv_lengths = take(
-        npy::read_lengths(options.kv_lengths, "--kv-lengths", desc.batch, desc.kv_length, "key and value"));
+    const char* const of_what = options.page_table.empty() ? "key and value" : "a row of --page-table";
+    problem.kv_lengths =
+        take(npy::read_lengths(options.kv_lengths, "--kv-lengths", desc.batch, desc.kv_length, of_what));
   }
   if (!options.query_lengths.empty()) {
     desc.query_lengths = Lengths::kPerEntry;
@@ -239,6 +257,7 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
   for (const PerHeadFile& file : options.per_head) {
     inputs.per_head.push_back({file.tensor, read_per_head(file, desc.query_heads)});
   }
+  open_page_table(options, inputs);
   if (!options.mask.empty()) {
     inputs.mask = open_mask(options.mask, problem);
     warn_of_hidden_keys(inputs);
@@ -256,7 +275,7 @@ RunInputs open_run_inputs(const RunOptions& options) {
   open_sequences(options, inputs);
   const bool packed_apart =
       !options.cumulative_query_lengths.empty() && options.cumulative_kv_lengths.empty();
-  require_matching_batches(query, key, inputs.value, packed_apart);
+  require_matching_ranks(query, key, inputs.value, packed_apart);
   require_matching_shapes(query, key, inputs.value);
   open_past(inputs, options);
   Problem& problem = inputs.problem;
@@ -270,10 +289,13 @@ RunInputs open_run_inputs(const RunOptions& options) {
   desc.head_dim = query.dim;
   desc.value_dim = inputs.value.dim;
   set_sequences(options, inputs);
+  set_cache(options, inputs);
   set_storage(inputs, options);
   open_features(inputs, options);
   open_grad_output(inputs, options);
+  open_rotary(options, inputs);
   warn_of_align(options, inputs);
+  warn_of_layout(options, inputs);
   require(validate(desc));
   return inputs;
 }
@@ -294,10 +316,10 @@ std::vector<std::int64_t> output_shape(const Problem& problem, std::size_t rank)
   return shape_of(problem.desc.layout, rank, {extents.batch, extents.heads, extents.rows, extents.dims});
 }
 
-std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank, bool of_value) {
-  const AttentionDesc& desc = problem.desc;
-  return shape_of(problem.desc.layout, rank,
-                  {desc.batch, desc.kv_heads, desc.kv_length, of_value ? desc.value_dim : desc.head_dim});
+std::vector<std::int64_t> present_shape(const RunInputs& inputs, bool of_value) {
+  const AttentionDesc& desc = inputs.problem.desc;
+  const InputFile& input = of_value ? inputs.value : inputs.key;
+  return shape_of(desc.layout, input.rank(), {input.batch, desc.kv_heads, desc.kv_length, input.dim});
 }
 
 std::vector<std::int64_t> lse_shape(const Problem& problem, std::size_t rank) {

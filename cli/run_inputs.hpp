@@ -55,6 +55,7 @@ struct PerHeadNumbers {
 struct RunFiles {
   std::string query, key, value, past_key, past_value, mask, kv_lengths, query_lengths;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
+  std::string ring_lengths, page_table, query_positions, key_positions, rotary_frequencies;
   std::string grad_output;  ///< of the backward pass
 };
 
@@ -64,7 +65,16 @@ struct RunOptions : RunFiles {
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
   std::optional<DataType> key_type, value_type;  ///< else as `type`
   Problem problem;                               ///< what files do not say
+  RotaryDesc rotary = {};                        ///< with 0 dims: of all
   bool is_align_left_out = false;                ///< where positions of queries count
+};
+
+/// Queries or keys that are turned by their positions: an append of one row for each, in place.
+struct TurnedRows {
+  BufferRange AttentionTensors::*tensor;
+  AppendDesc desc;                      ///< of the rows of one batch entry
+  std::int64_t entry_stride;            ///< elements between two batch entries
+  std::vector<std::int32_t> positions;  ///< of each row of each entry
 };
 
 /// The files of a run, opened, and the problem that they make.
@@ -74,6 +84,9 @@ struct RunInputs {
   std::optional<MaskFile> mask;
   std::vector<PerHeadNumbers> per_head;
   std::vector<std::int32_t> cumulative_query_lengths, cumulative_kv_lengths;  ///< empty where not packed
+  std::vector<TurnedRows> turned;                                             ///< by --rotary
+  std::vector<float> frequencies;                                             ///< of --rotary-frequencies
+  std::vector<std::int32_t> page_table;                                       ///< empty where there are none
   Problem problem;
   std::vector<std::string> warnings;  ///< of what may be meant otherwise
 };
@@ -92,6 +105,15 @@ void open_sequences(const RunOptions& options, RunInputs& inputs);
 /// Makes the problem one of as many batch entries, as long as the longest.
 void set_sequences(const RunOptions& options, RunInputs& inputs);
 
+/// Makes keys and values those of a ring or of pages, where the options say so, with their lengths. Keys that
+/// are batch entries have to be those of the problem, or one for all of them.
+void set_cache(const RunOptions& options, RunInputs& inputs);
+/// Reads the positions and frequencies of --rotary. Where no file says so, positions are those that attention
+/// sees: key j of a batch entry is at j, and query i at i + offset.
+void open_rotary(const RunOptions& options, RunInputs& inputs);
+/// Reads the page table, of which the pages that hold keys in use have to exist.
+void open_page_table(const RunOptions& options, RunInputs& inputs);
+
 /// The shape of the output, with the rank and the order of axes of the query.
 [[nodiscard]] std::vector<std::int64_t> output_shape(const Problem& problem, std::size_t rank);
 /// (batch, heads, length), less what the query's rank leaves out; the order of axes does not depend on the
@@ -99,8 +121,9 @@ void set_sequences(const RunOptions& options, RunInputs& inputs);
 [[nodiscard]] std::vector<std::int64_t> lse_shape(const Problem& problem, std::size_t rank);
 /// The same with the key length behind; of packed queries (batch, heads, longest query length, key length).
 [[nodiscard]] std::vector<std::int64_t> weights_shape(const Problem& problem, std::size_t rank);
-/// The shape of a key or value of the whole length, with the rank and the order of axes of the key.
-[[nodiscard]] std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank,
-                                                      bool of_value);
+/// The shape of a key or value of the whole length, with the rank, batch and order of axes of the key.
+[[nodiscard]] std::vector<std::int64_t> present_shape(const RunInputs& inputs, bool of_value);
+/// That keys or values of one batch entry are those of several entries of queries.
+[[nodiscard]] bool repeats(const InputFile& input, const AttentionDesc& desc);
 
 }  // namespace vkattn::cli

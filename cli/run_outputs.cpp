@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "console.hpp"
 #include "error.hpp"
 
 namespace vkattn::cli {
@@ -28,7 +29,7 @@ npy::ElementType as_stored(Inputs inputs) {
 
 template <bool of_value>
 Shape shape_of_present(Inputs inputs) {
-  return present_shape(inputs.problem, inputs.key.rank(), of_value);
+  return present_shape(inputs, of_value);
 }
 /// With the past, where there is one.
 template <bool of_value>
@@ -122,6 +123,16 @@ constexpr OutputRow kOutputRows[] = {
      {&Tensors::grad_sinks, &Desc::has_grad_sinks, "--sinks"}}};
 
 }  // namespace
+
+std::string output_text(const OutputFile& output) {
+  return console::printable(output.file.target().string()) + "  " + std::string(npy::name(output.type)) +
+         " " + npy::shape_text(output.shape);
+}
+
+Json output_json(const OutputFile& output) {
+  return Json{
+      {"path", output.file.target().string()}, {"type", npy::name(output.type)}, {"shape", output.shape}};
+}
 
 std::span<const OutputRow> output_rows() {
   return kOutputRows;

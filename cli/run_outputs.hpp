@@ -12,6 +12,7 @@
 #include "atomic_file.hpp"
 #include "command.hpp"
 #include "file_names.hpp"
+#include "json.hpp"
 #include "npy.hpp"
 #include "run_inputs.hpp"
 
@@ -29,6 +30,12 @@ struct OutputFile {
   npy::ElementType type = npy::ElementType::kFloat32;
   std::vector<std::int64_t> shape;
 };
+
+/// "O.npy  float32 (7, 12)", for text; and the same for JSON.
+/// @{
+[[nodiscard]] std::string output_text(const OutputFile& output);
+[[nodiscard]] Json output_json(const OutputFile& output);
+/// @}
 
 struct RunOutputs {
   std::optional<OutputFile> output, lse, weights, present_key, present_value;

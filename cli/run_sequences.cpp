@@ -1,5 +1,4 @@
 // Packed sequences of `vkattn run`: where they lie in arrays without a batch axis.
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -36,10 +35,6 @@ std::vector<std::int32_t> read_ends(const std::string& path, const std::string& 
              " has " + std::to_string(input.length) + " rows" + hint);
 }
 
-std::int64_t longest(const std::vector<std::int32_t>& lengths) {
-  return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
-}
-
 std::string sequences_text(const std::string& option, const std::string& path, std::int64_t count) {
   return option + " " + path + " has " + std::to_string(count) + (count == 1 ? " sequence" : " sequences");
 }
@@ -62,11 +57,11 @@ void set_sequences(const RunOptions& options, RunInputs& inputs) {
   problem.query_lengths = npy::lengths_of(inputs.cumulative_query_lengths);
   desc.batch = static_cast<std::int64_t>(problem.query_lengths.size());
   desc.total_query_length = inputs.query.length;
-  desc.query_length = longest(problem.query_lengths);
+  desc.query_length = npy::longest(problem.query_lengths);
   const std::string sequences = sequences_text(kQueryOption, options.cumulative_query_lengths, desc.batch);
   desc.query_lengths = Lengths::kPacked;
   if (inputs.cumulative_kv_lengths.empty()) {
-    if (inputs.key.batch == desc.batch) return;
+    if (inputs.key.batch == desc.batch || repeats(inputs.key, desc) || !options.page_table.empty()) return;
     fail_usage(sequences + " but " + inputs.key.text() + " has batch size " +
                std::to_string(inputs.key.batch) + "; where keys are packed too, give " + kKeyOption);
   }
@@ -77,7 +72,7 @@ void set_sequences(const RunOptions& options, RunInputs& inputs) {
     fail_usage(sequences + " but " + sequences_text(kKeyOption, options.cumulative_kv_lengths, count));
   }
   desc.total_kv_length = inputs.key.length;
-  desc.kv_length = longest(problem.kv_lengths);
+  desc.kv_length = npy::longest(problem.kv_lengths);
 }
 
 }  // namespace vkattn::cli

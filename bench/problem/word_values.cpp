@@ -116,11 +116,15 @@ Result<void> read_cache_type(const Given& given, Problem& problem) {
 
 Result<void> read_window(const Given& given, Problem& problem) {
   const std::size_t comma = given.value.find(',');
+  SlidingWindow& window = problem.desc.window;
+  if (given.value == number_text(kUnlimited)) {
+    window = {};
+    return {};
+  }
   if (comma == std::string_view::npos) {
     const char* const example = given.is_option ? "512,0 (-1 for no bound)" : "window=512,0; -1 is unlimited";
     return refusal(given, std::string("needs two counts of keys, left and right, such as ") + example);
   }
-  SlidingWindow& window = problem.desc.window;
   if (Result<void> s = read_piece(given, given.value.substr(0, comma), window.left); !s.ok()) return s;
   return read_piece(given, given.value.substr(comma + 1), window.right);
 }

@@ -45,6 +45,7 @@ void require_belonging(InspectMode mode, const InspectArguments& a) {
                             {"--colors", !a.colors.empty(), {kText, kArrays, kLayer}},
                             {"--colors-per-head", a.colors_per_head, {kText, kArrays, kLayer}},
                             {"--value", !a.value.empty(), {kArrays}},
+                            {"--output", !a.output.empty(), {kLayer}},
                             {"--print", a.print_weights, {kText, kArrays, kLayer}},
                             {"--steps", a.steps, {kText, kArrays, kLayer}},
                             {"--plot", !a.plot.empty(), {kText, kArrays, kLayer, kSweep}},
@@ -109,6 +110,7 @@ InspectMode inspect_mode(const InspectArguments& a) {
   files.add_input("--labels-file", a.labels_file);
   add_tuning_file(files, a.where);
   files.add_output("--plot", a.plot);
+  files.add_output("--output", a.output);
   return *mode;
 }
 
@@ -148,6 +150,28 @@ std::uint64_t seed_of(const InspectArguments& arguments) {
   return static_cast<std::uint64_t>(number_of("--seed", arguments.seed, 0, kMost, 1));
 }
 
+namespace {
+
+void add_layer_options(CLI::App& app, InspectArguments& a) {
+  add_value(app, "--input", a.input, "X.safetensors|.npy",
+            "The input of a layer, (length, width) or a batch of one: of the first kind of file its tensor "
+            "LAYER.input, with the metadata 'labels', a line for each row");
+  add_value(
+      app, "--weights", a.weights, "W.safetensors",
+      "The layer's in_proj_weight, or q_proj_weight and k_proj_weight, and in_proj_bias, as "
+      "nn.MultiheadAttention of PyTorch has them; or q_proj.weight, query.weight, to_q.weight or wq.weight "
+      "with the key's and their biases, or qkv.weight, as published models name them. Rotary positions, "
+      "which no file of weights tells, are left out");
+  add_value(app, "--layer", a.layer, "NAME",
+            "What comes before these names and a dot, such as blocks.0.attention");
+  add_value(
+      app, "--output", a.output, "O.npy",
+      "Write the layer's output, of the input's shape: attention with W_V, which stands beside W_Q, then "
+      "W_O (out_proj.weight, o_proj.weight, proj.weight, to_out.0.weight or wo.weight) and its bias");
+}
+
+}  // namespace
+
 void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
   add_value(
       app, "--text", a.text, "TEXT",
@@ -165,17 +189,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
   add_value(app, "--key", a.key, "K.npy",
             "Keys; heads may be fewer than the query's (grouped-query attention)");
   add_value(app, "--value", a.value, "V.npy", "Values, for the output that --steps shows");
-  add_value(app, "--input", a.input, "X.safetensors|.npy",
-            "The input of a layer, (length, width) or a batch of one: of the first kind of file its tensor "
-            "LAYER.input, with the metadata 'labels', a line for each row");
-  add_value(
-      app, "--weights", a.weights, "W.safetensors",
-      "The layer's in_proj_weight, or q_proj_weight and k_proj_weight, and in_proj_bias, as "
-      "nn.MultiheadAttention of PyTorch has them; or q_proj.weight, query.weight, to_q.weight or wq.weight "
-      "with the key's and their biases, or qkv.weight, as published models name them. Rotary positions, "
-      "which no file of weights tells, are left out");
-  add_value(app, "--layer", a.layer, "NAME",
-            "What comes before these names and a dot, such as blocks.0.attention");
+  add_layer_options(app, a);
   add_value(app, "--layout", a.layout, "ORDER",
             "Order of the axes: bhsd (batch, heads, length, dim; the default) or bshd");
   add_value(app, "--batch", a.batch, "N", "The batch entry to look at, default 0");
@@ -219,7 +233,8 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
       "  vkattn inspect --query Q.npy --key K.npy --value V.npy --labels \"cat sat\" --steps\n"
       "  vkattn inspect --query Q.npy --key K.npy --labels \"to be or not to be\" --json\n"
       "  vkattn inspect --input X.npy --weights model.safetensors --layer blocks.0.attention --heads 4 "
-      "--causal\n"
+      "--causal \\\n"
+      "                 --output O.npy\n"
       "  vkattn inspect --sweep-dim 4,16,64,256,512 --plot scale.png\n"
       "  vkattn inspect --memory 512,4096,32768 --heads 32 --head-dim 128\n");
 }

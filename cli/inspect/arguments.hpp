@@ -15,6 +15,7 @@ namespace vkattn::cli {
 struct InspectArguments {
   std::string text, query, key, value, input, weights, layer, sweep_dim, memory;
   std::string heads, kv_heads, head_dim, seed, layout, batch, labels, labels_file, plot;
+  std::string output;  ///< of a layer
   std::string colors;  ///< linear, sqrt, or empty
   std::vector<WordArgument> words;
   DeviceArguments where;

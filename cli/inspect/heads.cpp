@@ -9,12 +9,14 @@
 #include "error.hpp"
 #include "heat_map.hpp"
 #include "inspect/inputs.hpp"
+#include "inspect/layer_output.hpp"
 #include "inspect/reports.hpp"
 #include "inspect/steps.hpp"
 #include "inspect/weights.hpp"
 #include "open_runtime.hpp"
 #include "plot_file.hpp"
 #include "problem/problem.hpp"
+#include "run_outputs.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -29,7 +31,8 @@ struct HeadsReport {
   Weights scaled, unscaled;
   std::vector<Head> heads;
   std::optional<WeightCheck> check;
-  std::optional<Steps> steps;  ///< what --print and --steps ask for
+  std::optional<Steps> steps;        ///< what --print and --steps ask for
+  std::optional<OutputFile> output;  ///< of a layer
 };
 
 std::string problem_text(const AttentionDesc& desc) {
@@ -53,8 +56,16 @@ void compute(const Runtime& runtime, const InspectArguments& arguments, HeadsRep
     report.heads.push_back(
         {weight_statistics(report.scaled.rows_of(head)), weight_statistics(report.unscaled.rows_of(head))});
   }
+  const InspectInputs& inputs = report.inputs;
+  std::vector<float> output;
+  if (inputs.output_desc) {
+    const WeightProblem with_values{*inputs.output_desc, inputs.query, inputs.key, inputs.value};
+    output = compute_attention(runtime, with_values, WeightsStage::kNone).output;
+  }
+  if (report.output) write_layer_output(*report.output, *inputs.layer_output, output);
   if (arguments.steps) {
-    report.steps = all_steps(runtime, report.inputs, report.scaled, report.unscaled);
+    report.steps = all_steps(runtime, inputs, report.scaled, report.unscaled);
+    report.steps->output = std::move(output);
   } else if (arguments.print_weights) {
     report.steps = Steps{.weights = report.scaled.weights};
   }
@@ -111,6 +122,7 @@ std::string text_report(const Runtime& runtime, const HeadsReport& report) {
   if (report.check) {
     text += line("check", (report.check->passed() ? "passed: " : "FAILED: ") + check_text(*report.check));
   }
+  if (report.output) text += line("output", output_text(*report.output));
   text += report.steps ? steps_text(inputs, *report.steps) : statistics_table(report);
   if (!inputs.warning.empty()) text += "\n" + console::labelled("", inputs.warning, 0);
   return text;
@@ -145,6 +157,7 @@ std::string json_report(const Runtime& runtime, const HeadsReport& report, const
   }
   json["heads"] = std::move(heads);
   if (report.check) json["check"] = check_json(*report.check);
+  if (report.output) json["output"] = output_json(*report.output);
   return dump_json(json);
 }
 
@@ -218,8 +231,14 @@ int inspect_heads(const InspectArguments& arguments, InspectMode mode, const Inv
   if ((arguments.steps || arguments.print_weights) && !arguments.json)
     require_room_in_text(arguments.steps ? "--steps" : "--print", report.inputs);
   std::optional<PlotFile> plot = open_plot(arguments.plot);
+  if (report.inputs.layer_output) {
+    report.output.emplace(OutputFile{.file = take(AtomicFile::create(arguments.output)),
+                                     .shape = report.inputs.layer_output->shape});
+  }
+  for (const std::string& advice : report.inputs.advice) print_warning(advice);
   const Runtime runtime = open_runtime(arguments.where);
   compute(runtime, arguments, report);
+  if (report.output) require(report.output->file.commit());
   print(arguments.json ? json_report(runtime, report, invocation) : text_report(runtime, report));
   if (plot)
     write_plot(*plot,

@@ -18,12 +18,14 @@
 namespace vkattn::cli {
 namespace {
 
+void require_batch(const InputFile& query, std::int64_t batch) {
+  if (batch < query.batch) return;
+  fail_usage("--batch " + std::to_string(batch) + ": " + query.text() + " has " +
+             console::count(static_cast<std::uint64_t>(query.batch), "batch entry") + ", counted from 0");
+}
+
 /// The array of a file from the chosen batch entry on.
 std::vector<float> read_entry(InputFile& input, std::int64_t batch, const TensorDesc& storage) {
-  if (batch >= input.batch) {
-    fail_usage("--batch " + std::to_string(batch) + ": " + input.text() + " has " +
-               console::count(static_cast<std::uint64_t>(input.batch), "batch entry") + ", counted from 0");
-  }
   const std::int64_t elements = input.reader.header().elements;
   std::vector<float> values = take(npy::read_floats(input.reader, elements));
   values.erase(values.begin(), values.begin() + batch * storage.strides.value().batch);
@@ -48,7 +50,8 @@ void require_sizes(const RunInputs& files) {
   }
 }
 
-/// With an output (head, query, dim), whatever the order of the inputs.
+}  // namespace
+
 AttentionDesc desc_with_output(AttentionDesc desc) {
   desc = desc.resolved();
   desc.layout = Layout::kBhsd;
@@ -57,8 +60,6 @@ AttentionDesc desc_with_output(AttentionDesc desc) {
   require(validate(desc));
   return desc;
 }
-
-}  // namespace
 
 AttentionDesc desc_of_words(const InspectArguments& arguments) {
   Problem problem;
@@ -125,7 +126,9 @@ InspectInputs inputs_of_arrays(const InspectArguments& arguments) {
   const std::int64_t batch = number_of("--batch", arguments.batch, 0, INT32_MAX, 0);
   RunInputs files = open_run_inputs(options);
   require_sizes(files);
+  require_batch(files.query, batch);
   InspectInputs inputs;
+  inputs.advice = files.warnings;
   inputs.desc = files.problem.desc;
   inputs.query = read_entry(files.query, batch, inputs.desc.query);
   inputs.key = read_entry(files.key, batch, inputs.desc.key);

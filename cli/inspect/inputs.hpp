@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "inspect/arguments.hpp"
+#include "inspect/layer_output.hpp"
 
 namespace vkattn::cli {
 
@@ -18,12 +19,14 @@ struct InspectInputs {
   AttentionDesc desc;             ///< float32, with no weights asked for yet
   std::vector<float> query, key;  ///< as the descriptor's strides have them
   std::optional<AttentionDesc> output_desc =
-      {};  ///< the same with the values of --value, which give an output
+      {};  ///< the same with the values of --value or of a layer, which give an output
   std::vector<float> value;
   std::vector<std::string> query_labels, key_labels;
   bool labels_are_numbers = false;
-  std::string source;   ///< for a title: the text or the files
-  std::string warning;  ///< where the weights have no meaning
+  std::string source;                            ///< for a title: the text or the files
+  std::string warning;                           ///< where the weights have no meaning
+  std::vector<std::string> advice = {};          ///< of what may be meant otherwise
+  std::optional<LayerOutput> layer_output = {};  ///< what --output asks for
 
   /// Numbers of a value; 0 without values.
   [[nodiscard]] std::int64_t value_dim() const { return output_desc ? output_desc->value_dim : 0; }
@@ -38,6 +41,8 @@ struct InspectInputs {
 /// @{
 /// Words that say which keys are seen, and how scores become weights.
 [[nodiscard]] AttentionDesc desc_of_words(const InspectArguments& arguments);
+/// With an output (head, query, dim), whatever the order of the inputs.
+[[nodiscard]] AttentionDesc desc_with_output(AttentionDesc desc);
 /// One element of each key, where it lies, is value enough.
 void set_stand_in_values(AttentionDesc& desc);
 [[nodiscard]] std::vector<std::string> number_labels(std::int64_t count);

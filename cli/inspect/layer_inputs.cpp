@@ -21,6 +21,7 @@ namespace {
 struct LayerInput {
   Matrix x;
   std::vector<std::string> labels;
+  bool is_batch = false;  ///< of one
 };
 
 LayerInput read_input(const InspectArguments& arguments) {
@@ -28,7 +29,8 @@ LayerInput read_input(const InspectArguments& arguments) {
   if (arguments.input.ends_with(".npy")) {
     npy::Reader reader = take(npy::Reader::open(arguments.input));
     std::vector<std::int64_t> shape = reader.header().shape;
-    if (shape.size() == 3 && shape[0] == 1) shape.erase(shape.begin());
+    input.is_batch = shape.size() == 3 && shape[0] == 1;
+    if (input.is_batch) shape.erase(shape.begin());
     if (shape.size() != 2) {
       fail_usage(arguments.input + " has the shape " + npy::shape_text(shape) +
                  "; --input takes (length, width), or a batch of one");
@@ -82,7 +84,22 @@ void require_fits(const Matrix& x, const LayerWeights& weights) {
     fail_usage(x.name + " has " + console::count(static_cast<std::uint64_t>(x.rows), "row") +
                "; inspect takes from 2 to " + std::to_string(kMostTokens));
   }
-  for (const Matrix* const matrix : {&weights.query, &weights.key, &x}) require_finite(*matrix);
+  for (const Matrix* const matrix : {&weights.query, &weights.key, &weights.value, &weights.output, &x})
+    require_finite(*matrix);
+}
+
+/// Values, and W_O with the output's shape.
+void add_output(const LayerInput& input, LayerWeights weights, InspectInputs& inputs) {
+  AttentionDesc desc = inputs.desc;
+  desc.value_dim = weights.value_dim;
+  inputs.output_desc = desc_with_output(desc);
+  inputs.value = project(input.x, weights.value, weights.value_bias, weights.value_dim);
+  LayerOutput& output = inputs.layer_output.emplace();
+  output.shape = {input.x.rows, weights.output.rows};
+  if (input.is_batch) output.shape.insert(output.shape.begin(), 1);
+  output.value_dim = weights.value_dim;
+  output.weight = std::move(weights.output);
+  output.bias = std::move(weights.output_bias);
 }
 
 }  // namespace
@@ -102,6 +119,7 @@ InspectInputs inputs_of_layer(const InspectArguments& arguments) {
     fail_usage(std::to_string(heads) + " heads of " + std::to_string(input.x.rows) +
                " rows make more than the " + std::to_string(kMostWeights) + " weights that inspect takes");
   }
+  if (!arguments.output.empty()) add_output(input, weights, inputs);
   set_stand_in_values(inputs.desc);
   inputs.query = project(input.x, weights.query, weights.query_bias, weights.head_dim);
   inputs.key = project(input.x, weights.key, weights.key_bias, weights.head_dim);

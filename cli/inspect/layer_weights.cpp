@@ -61,20 +61,32 @@ constexpr std::array<PackedNames, 4> kPackedNames = {
      {"qkv.weight", "qkv.bias", "proj.weight"},
      {"attn.qkv.weight", "attn.qkv.bias", "attn.proj.weight"}}};
 
-/// Of a tensor each: of nn.MultiheadAttention, whose bias is one; of Llama, Mistral and Whisper (q_proj),
-/// BERT (query), diffusion models (to_q) and the first Llama (wq).
+/// Of a tensor each: of nn.MultiheadAttention, whose bias is one; of Llama and Mistral, and of Whisper, whose
+/// W_O is out_proj; BERT (query), whose W_O is of another module; diffusion models (to_q) and the first Llama
+/// (wq). Biases are called alike.
 struct SeparateNames {
-  std::string_view query, key, query_bias, key_bias;
+  std::string_view query, key, value, output;
+  bool has_packed_bias = false;
 };
-constexpr std::array<SeparateNames, 7> kSeparateNames = {
-    {{"q_proj_weight", "k_proj_weight", "", ""},
-     {"q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias"},
-     {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.bias"},
-     {"query.weight", "key.weight", "query.bias", "key.bias"},
-     {"attention.self.query.weight", "attention.self.key.weight", "attention.self.query.bias",
-      "attention.self.key.bias"},
-     {"to_q.weight", "to_k.weight", "to_q.bias", "to_k.bias"},
-     {"wq.weight", "wk.weight", "wq.bias", "wk.bias"}}};
+constexpr std::array<SeparateNames, 9> kSeparateNames = {
+    {{"q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight", true},
+     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"},
+     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "out_proj.weight"},
+     {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+      "self_attn.o_proj.weight"},
+     {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+      "self_attn.out_proj.weight"},
+     {"attention.self.query.weight", "attention.self.key.weight", "attention.self.value.weight",
+      "attention.output.dense.weight"},
+     {"query.weight", "key.weight", "value.weight", ""},
+     {"to_q.weight", "to_k.weight", "to_v.weight", "to_out.0.weight"},
+     {"wq.weight", "wk.weight", "wv.weight", "wo.weight"}}};
+
+/// The bias that belongs to a weight.
+std::string bias_of(std::string_view weight) {
+  constexpr std::string_view kEnd = "weight";
+  return std::string(weight.substr(0, weight.size() - kEnd.size())) + "bias";
+}
 
 Matrix part_of_rows(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
   const auto begin = matrix.values.begin() + first * matrix.columns;
@@ -159,17 +171,21 @@ HeadSizes heads_of_separate(const Matrix& query, const Matrix& key, const GivenH
              " rows of queries and " + std::to_string(key.rows) + " of keys, which are no such heads");
 }
 
-/// The first elements of a bias of W_Q, W_K and W_V, where there is one.
+/// The elements of a bias of W_Q, W_K and W_V, where there is one.
 void set_packed_bias(const std::optional<Matrix>& bias, LayerWeights& weights) {
   if (!bias) return;
-  const std::int64_t needed = weights.query.rows + weights.key.rows;
+  const std::int64_t needed = weights.query.rows + weights.key.rows + weights.value.rows;
   if (bias->columns < needed) {
-    fail_usage(bias->name + " has " + std::to_string(bias->columns) + " elements; Q and K need " +
-               std::to_string(needed));
+    fail_usage(bias->name + " has " + std::to_string(bias->columns) + " elements; " +
+               (weights.value.rows == 0 ? "Q and K need " : "Q, K and V need ") + std::to_string(needed));
   }
-  const auto begin = bias->values.begin();
-  weights.query_bias.assign(begin, begin + weights.query.rows);
-  weights.key_bias.assign(begin + weights.query.rows, begin + needed);
+  auto begin = bias->values.begin();
+  for (const auto& [part, rows] :
+       {std::pair(&weights.query_bias, weights.query.rows), std::pair(&weights.key_bias, weights.key.rows),
+        std::pair(&weights.value_bias, weights.value.rows)}) {
+    part->assign(begin, begin + rows);
+    begin += rows;
+  }
 }
 
 std::vector<float> own_bias(const std::optional<Matrix>& bias, const Matrix& weight) {
@@ -190,6 +206,25 @@ void require_width(const Matrix& weight, const Matrix& x) {
                             : ""));
 }
 
+/// W_O and its bias, of the heads that the other weights have.
+void read_output(SafetensorsFile& file, const InspectArguments& arguments, std::string_view name,
+                 LayerWeights& weights) {
+  const std::string full = name_in_layer(arguments, name);
+  std::optional<Matrix> output = name.empty() ? std::nullopt : find_matrix(file, full);
+  if (!output) {
+    fail_usage(file.path().string() + " has no " + (name.empty() ? "W_O beside these weights" : full) +
+               ", which --output needs; it has " + some_names(file));
+  }
+  const std::int64_t heads = GivenHeads(arguments).heads;
+  if (output->columns != heads * weights.value_dim) {
+    fail_usage(output->name + " is " + shape_of(*output) + ", but " + std::to_string(heads) +
+               " heads of values of dimension " + std::to_string(weights.value_dim) + " need " +
+               std::to_string(heads * weights.value_dim) + " columns");
+  }
+  weights.output_bias = own_bias(find_matrix(file, name_in_layer(arguments, bias_of(name))), *output);
+  weights.output = *std::move(output);
+}
+
 LayerWeights packed_projections(SafetensorsFile& file, const InspectArguments& arguments,
                                 const Matrix& packed, const PackedNames& names) {
   const GivenHeads given(arguments);
@@ -199,25 +234,69 @@ LayerWeights packed_projections(SafetensorsFile& file, const InspectArguments& a
   LayerWeights weights{.query = part_of_rows(packed, 0, query_rows),
                        .key = part_of_rows(packed, query_rows, key_rows),
                        .kv_heads = sizes.kv_heads,
-                       .head_dim = sizes.head_dim};
+                       .head_dim = sizes.head_dim,
+                       .value_dim = sizes.value_dim};
+  if (!arguments.output.empty()) {
+    weights.value = part_of_rows(packed, query_rows + key_rows, sizes.kv_heads * sizes.value_dim);
+    read_output(file, arguments, names.output, weights);
+  }
   set_packed_bias(find_matrix(file, name_in_layer(arguments, names.bias)), weights);
   return weights;
 }
 
-LayerWeights separate_projections(SafetensorsFile& file, const InspectArguments& arguments, Matrix query,
-                                  Matrix key, const SeparateNames& names) {
-  const HeadSizes sizes = heads_of_separate(query, key, GivenHeads(arguments));
-  LayerWeights weights{.query = std::move(query),
-                       .key = std::move(key),
-                       .kv_heads = sizes.kv_heads,
-                       .head_dim = sizes.head_dim};
-  if (names.query_bias.empty()) {
-    set_packed_bias(find_matrix(file, name_in_layer(arguments, kPackedNames.front().bias)), weights);
+/// W_V of its own, of as many heads as W_K.
+Matrix read_value(SafetensorsFile& file, const InspectArguments& arguments, const Matrix& x,
+                  const SeparateNames& names, std::int64_t kv_heads) {
+  const std::string full = name_in_layer(arguments, names.value);
+  std::optional<Matrix> value = find_matrix(file, full);
+  if (!value) {
+    fail_usage(file.path().string() + " has no " + full + ", which --output needs; it has " +
+               some_names(file));
+  }
+  require_width(*value, x);
+  if (value->rows % kv_heads != 0 || value->rows == 0) {
+    fail_usage(value->name + " has " + std::to_string(value->rows) + " rows, which are no multiple of the " +
+               std::to_string(kv_heads) + " heads of keys");
+  }
+  return *std::move(value);
+}
+
+LayerWeights separate_projections(SafetensorsFile& file, const InspectArguments& arguments, const Matrix& x,
+                                  const SeparateNames& names) {
+  const auto find = [&](std::string_view name) { return find_matrix(file, name_in_layer(arguments, name)); };
+  LayerWeights weights{.query = find(names.query).value(), .key = find(names.key).value()};
+  require_width(weights.query, x);
+  require_width(weights.key, x);
+  const HeadSizes sizes = heads_of_separate(weights.query, weights.key, GivenHeads(arguments));
+  weights.kv_heads = sizes.kv_heads;
+  weights.head_dim = sizes.head_dim;
+  if (!arguments.output.empty()) {
+    weights.value = read_value(file, arguments, x, names, sizes.kv_heads);
+    weights.value_dim = weights.value.rows / sizes.kv_heads;
+    read_output(file, arguments, names.output, weights);
+  }
+  if (names.has_packed_bias) {
+    set_packed_bias(find(kPackedNames.front().bias), weights);
     return weights;
   }
-  weights.query_bias = own_bias(find_matrix(file, name_in_layer(arguments, names.query_bias)), weights.query);
-  weights.key_bias = own_bias(find_matrix(file, name_in_layer(arguments, names.key_bias)), weights.key);
+  weights.query_bias = own_bias(find(bias_of(names.query)), weights.query);
+  weights.key_bias = own_bias(find(bias_of(names.key)), weights.key);
+  if (weights.value.rows > 0) weights.value_bias = own_bias(find(bias_of(names.value)), weights.value);
   return weights;
+}
+
+/// Of all names of W_Q and W_K that the file has, those with its W_O, or else the first.
+const SeparateNames* find_separate(const SafetensorsFile& file, const InspectArguments& arguments) {
+  const auto has = [&](std::string_view name) {
+    return !name.empty() && file.find(name_in_layer(arguments, name)) != nullptr;
+  };
+  const SeparateNames* first = nullptr;
+  for (const SeparateNames& names : kSeparateNames) {
+    if (!has(names.query) || !has(names.key)) continue;
+    if (has(names.output)) return &names;
+    if (first == nullptr) first = &names;
+  }
+  return first;
 }
 
 }  // namespace
@@ -240,13 +319,8 @@ LayerWeights read_weights(const InspectArguments& arguments, const Matrix& x) {
     require_width(*packed, x);
     return packed_projections(file, arguments, *packed, names);
   }
-  for (const SeparateNames& names : kSeparateNames) {
-    auto query = find(names.query), key = find(names.key);
-    if (!query || !key) continue;
-    require_width(*query, x);
-    require_width(*key, x);
-    return separate_projections(file, arguments, *std::move(query), *std::move(key), names);
-  }
+  if (const SeparateNames* const names = find_separate(file, arguments))
+    return separate_projections(file, arguments, x, *names);
   fail_usage(file.path().string() + " has neither " + name_in_layer(arguments, "in_proj_weight") +
              " nor q_proj_weight and k_proj_weight there, nor published models' names for them; it has " +
              some_names(file) + "; --layer names what comes before");

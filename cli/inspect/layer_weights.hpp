@@ -38,14 +38,15 @@ struct Matrix {
 /// What the file has, for a message.
 [[nodiscard]] std::string some_names(const SafetensorsFile& file);
 
-/// W_Q and W_K, (outputs, inputs), their biases where the layer has some, and its heads.
+/// W_Q and W_K, (outputs, inputs), with --output W_V and W_O too, their biases where the layer has some, and
+/// its heads.
 struct LayerWeights {
-  Matrix query, key;
-  std::vector<float> query_bias, key_bias;
-  std::int64_t kv_heads = 0, head_dim = 0;
+  Matrix query, key, value, output;
+  std::vector<float> query_bias, key_bias, value_bias, output_bias;
+  std::int64_t kv_heads = 0, head_dim = 0, value_dim = 0;
 };
 
-/// Those of --weights. W_Q and W_K take rows of the input `x`.
+/// Those of --weights. W_Q, W_K and W_V take rows of the input `x`.
 [[nodiscard]] LayerWeights read_weights(const InspectArguments& arguments, const Matrix& x);
 
 /// --heads, which must be given.

@@ -61,29 +61,15 @@ std::string matrix_text(std::span<const float> values, const std::vector<std::st
   return text + "\n";
 }
 
-std::vector<float> compute_output(const Runtime& runtime, const InspectInputs& inputs) {
-  AttentionDesc desc = *inputs.output_desc;
-  const AttentionPlan plan = take(runtime.make_plan(desc));
-  std::vector<float> output(static_cast<std::size_t>(desc.query_heads * desc.query_length * desc.value_dim));
-  HostTensors tensors;
-  tensors.query = inputs.query;
-  tensors.key = inputs.key;
-  tensors.value = inputs.value;
-  tensors.output = output;
-  require(runtime.compute(plan, tensors));
-  return output;
-}
-
 }  // namespace
 
 Steps all_steps(const Runtime& runtime, const InspectInputs& inputs, const Weights& scaled,
                 const Weights& unscaled) {
   Steps steps{unscaled.scores, scaled.scores, {}, scaled.weights, {}};
   const WeightProblem problem{inputs.desc, inputs.query, inputs.key};
-  steps.masked = compute_stage(runtime, problem, WeightsStage::kMasked).values;
+  steps.masked = compute_attention(runtime, problem, WeightsStage::kMasked).weights;
   if (steps.masked == steps.scaled) steps.masked.clear();
   if (steps.scaled == steps.scores) steps.scaled.clear();
-  if (inputs.output_desc) steps.output = compute_output(runtime, inputs);
   return steps;
 }
 

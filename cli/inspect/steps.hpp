@@ -20,7 +20,8 @@ struct Steps {
   std::vector<float> output;  ///< empty without values, too
 };
 
-/// All of them. `scaled` and `unscaled` are the weights with the problem's scale and with scale 1.
+/// All of them but the output. `scaled` and `unscaled` are the weights with the problem's scale and with
+/// scale 1.
 [[nodiscard]] Steps all_steps(const Runtime& runtime, const InspectInputs& inputs, const Weights& scaled,
                               const Weights& unscaled);
 

@@ -39,27 +39,29 @@ WeightRows Weights::rows() const {
   return {scores, weights, keys, visible};
 }
 
-StageValues compute_stage(const Runtime& runtime, const WeightProblem& problem, WeightsStage stage) {
+Computed compute_attention(const Runtime& runtime, const WeightProblem& problem, WeightsStage stage) {
   AttentionDesc desc = problem.desc;
   desc.weights = stage;
   const AttentionPlan plan = take(runtime.make_plan(desc));
-  std::vector<float> output(static_cast<std::size_t>(desc.query_heads * desc.query_length * desc.value_dim));
-  StageValues result;
-  result.values.assign(weight_count(desc), std::numeric_limits<float>::quiet_NaN());
+  Computed result;
+  result.output.resize(static_cast<std::size_t>(desc.query_heads * desc.query_length * desc.value_dim));
+  if (stage != WeightsStage::kNone)
+    result.weights.assign(weight_count(desc), std::numeric_limits<float>::quiet_NaN());
   result.kernel = plan.kernel_name();
   HostTensors tensors;
   tensors.query = problem.query;
-  tensors.key = tensors.value = problem.key;
-  tensors.output = output;
-  tensors.weights = result.values;
+  tensors.key = problem.key;
+  tensors.value = problem.value.empty() ? problem.key : problem.value;
+  tensors.output = result.output;
+  tensors.weights = result.weights;
   require(runtime.compute(plan, tensors));
   return result;
 }
 
 Weights compute_weights(const Runtime& runtime, const WeightProblem& problem) {
-  StageValues probabilities = compute_stage(runtime, problem, WeightsStage::kProbabilities);
-  Weights result{.scores = compute_stage(runtime, problem, WeightsStage::kScores).values,
-                 .weights = std::move(probabilities.values),
+  Computed probabilities = compute_attention(runtime, problem, WeightsStage::kProbabilities);
+  Weights result{.scores = compute_attention(runtime, problem, WeightsStage::kScores).weights,
+                 .weights = std::move(probabilities.weights),
                  .keys = problem.desc.kv_length,
                  .kernel = std::move(probabilities.kernel)};
   const reference::Inputs inputs = reference_inputs(problem);

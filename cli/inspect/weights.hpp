@@ -26,6 +26,7 @@ struct WeightCheck {
 struct WeightProblem {
   AttentionDesc desc;
   std::span<const float> query, key;
+  std::span<const float> value = {};  ///< none: the keys stand in
 };
 
 /// Of a problem, (head, query, key).
@@ -41,13 +42,14 @@ struct Weights {
   [[nodiscard]] WeightRows rows() const;
 };
 
-/// Scores or weights at one stage, (head, query, key), and the kernel that computed them.
-struct StageValues {
-  std::vector<float> values;
+/// What one execution gives, and the kernel that computed it.
+struct Computed {
+  std::vector<float> output;   ///< (head, query, value_dim)
+  std::vector<float> weights;  ///< at the stage that was asked for, (head, query, key)
   std::string kernel;
 };
-[[nodiscard]] StageValues compute_stage(const Runtime& runtime, const WeightProblem& problem,
-                                        WeightsStage stage);
+[[nodiscard]] Computed compute_attention(const Runtime& runtime, const WeightProblem& problem,
+                                         WeightsStage stage);
 
 [[nodiscard]] Weights compute_weights(const Runtime& runtime, const WeightProblem& problem);
 

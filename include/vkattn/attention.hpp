@@ -125,9 +125,9 @@ struct AttentionDesc {
   Alibi alibi = Alibi::kNone;  ///< which slopes are subtracted, times the distance
   /// AttentionTensors::sinks, float32, one per query head: a logit in the softmax that has no value.
   bool has_sinks = false;
-  /// Share of the probabilities that are dropped, 0 <= dropout < 1; the others are multiplied by 1 / (1 -
-  /// dropout), computed from this float32. Philox4x32-10 (Salmon et al., SC 2011), keyed by
-  /// AttentionTensors::dropout_seed, chooses them.
+  /// Share of the probabilities that are dropped, 0 <= dropout <= 1; the others are multiplied by 1 / (1 -
+  /// dropout), computed from this float32. With 1 all are dropped, and O is 0. Philox4x32-10 (Salmon et al.,
+  /// SC 2011), keyed by AttentionTensors::dropout_seed, chooses them.
   float dropout = 0;
 
   /// A function of the user's own that changes scores after softcap or hides keys, made by

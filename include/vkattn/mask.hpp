@@ -33,10 +33,11 @@ struct MaskDesc {
 inline constexpr std::int64_t kUnlimited = -1;
 
 /// Query i sees key j only where i + offset - left <= j <= i + offset + right, with the offset named by
-/// AttentionDesc::align. Each side is a count or kUnlimited. FlashAttention calls the two window_size.
+/// AttentionDesc::align. Each side is a count or kUnlimited. FlashAttention calls the two window_size. A
+/// count from 2^31 - 1 on covers every key, and counts as kUnlimited.
 struct SlidingWindow {
-  std::int64_t left = kUnlimited;   ///< keys before the one that lines up with the query, up to 2^30
-  std::int64_t right = kUnlimited;  ///< keys after it, up to 2^30
+  std::int64_t left = kUnlimited;   ///< keys before the one that lines up with the query
+  std::int64_t right = kUnlimited;  ///< keys after it
 
   bool operator==(const SlidingWindow&) const = default;  ///< equal in every member
 };

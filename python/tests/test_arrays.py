@@ -147,7 +147,7 @@ def array_of(*shape):
     ([(2, 2, 3, 4), (3, 2, 3, 4), (3, 2, 3, 4)], {}, "do not broadcast"),
     ([(4,), (4,), (4,)], {}, r"query has the shape \(4,\)"),
     ([(1, 2, 3, 577)] * 3, {}, "head_dim is 577"),
-    ([(1, 2, 3, 4)] * 3, {"dropout": 1.0}, "dropout is 1"),
+    ([(1, 2, 3, 4)] * 3, {"dropout": 1.5}, "dropout is 1.5"),
     ([(1, 2, 3, 4)] * 3, {"align": "middle"}, "align is 'middle'"),
     ([(1, 2, 3, 4)] * 3, {"window": 3}, "window is 3"),
     ([(1, 2, 3, 4)] * 3, {"window": (-2, 0)}, "window"),

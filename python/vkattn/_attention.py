@@ -28,15 +28,15 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
                     last query sees all keys) or a key position. It serves is_causal, window and alibi.
     scale           multiplies the scores. None: 1 / sqrt(head_dim).
     enable_gqa      allows fewer key heads: query head h uses key head h // (query_heads / kv_heads).
-    window          (left, right): query i sees the keys i + offset - left to i + offset + right. None: no limit
-                    on that side.
+    window          (left, right): query i sees the keys i + offset - left to i + offset + right. None or -1: no
+                    limit on that side.
     softcap         scores become softcap * tanh(scores / softcap), before the mask.
     alibi           True: subtracts slope * |i + offset - j| with the standard slopes; or the slopes themselves,
                     (query_heads,).
     sinks           (query_heads,): one more logit in each softmax, without a value.
     kv_lengths      (...): the number of keys of each batch entry; later keys are hidden.
     dropout         the share of probabilities that is dropped. The others are multiplied by 1 / (1 - dropout).
-                    The share is rounded to float32 first.
+                    The share is rounded to float32 first. 1 gives zeros.
     dropout_seed    an integer: calls with the same seed drop the same. None: a new seed for each call.
     return_lse      also return the log-sum-exp of each row, float32 (..., query_heads, query_length).
     return_weights  also return the weights of a stage, float32 (..., query_heads, query_length, kv_length):

@@ -115,6 +115,10 @@ AttentionDesc AttentionDesc::resolved() const {
   AttentionDesc full = *this;
   if (kv_heads == kUnset) full.kv_heads = query_heads;
   if (value_dim == kUnset) full.value_dim = head_dim;
+  // No query is so far from a key: both are below 2^30, and so is what Align moves them apart by.
+  constexpr std::int64_t kBeyondAllKeys = INT32_MAX;
+  for (std::int64_t* const side : {&full.window.left, &full.window.right})
+    if (*side >= kBeyondAllKeys) *side = kUnlimited;
   const Shape of_query{query_heads, query_extents(full, 1).rows};
   const Shape of_key{full.kv_heads, key_extents(full, 1).rows};
   // A cache is a memory of its own.

@@ -58,8 +58,12 @@ void set_mask(Desc desc, const Window& /*window*/, FeatureParams& params) {
 }
 
 Result<void> check_window(Desc desc) {
-  if (Result<void> s = check_size("window.left", desc.window.left, kUnlimited, kMaxLength); !s) return s;
-  return check_size("window.right", desc.window.right, kUnlimited, kMaxLength);
+  const auto check = [](const char* name, std::int64_t side) -> Result<void> {
+    if (side >= kUnlimited) return {};
+    return invalid(name, " is ", side, " but must be a count of keys, or ", kUnlimited, " for no bound");
+  };
+  if (Result<void> s = check("window.left", desc.window.left); !s) return s;
+  return check("window.right", desc.window.right);
 }
 
 // The right side is part of causality (AttentionParams).
@@ -91,14 +95,15 @@ void set_softcap(Desc desc, const Window& /*window*/, FeatureParams& params) {
 }
 
 Result<void> check_dropout(Desc desc) {
-  if (desc.dropout >= 0 && desc.dropout < 1) return {};
-  return invalid("dropout is ", desc.dropout, " but must be from 0 to below 1");
+  if (desc.dropout >= 0 && desc.dropout <= 1) return {};
+  return invalid("dropout is ", desc.dropout, " but must be from 0 to 1");
 }
 
+// A dropout of 1 drops the one word in 2^32 that its threshold keeps by a scale of 0.
 void set_dropout(Desc desc, const Window& /*window*/, FeatureParams& params) {
   const auto share = static_cast<double>(desc.dropout);
-  params.dropout_threshold = static_cast<std::uint32_t>(std::floor(share * 4294967296.0));
-  params.dropout_scale = static_cast<float>(1 / (1 - share));
+  params.dropout_threshold = static_cast<std::uint32_t>(std::min(std::floor(share * 0x1p32), 0x1p32 - 1));
+  params.dropout_scale = share < 1 ? static_cast<float>(1 / (1 - share)) : 0;
 }
 
 std::string_view length_name(Lengths lengths) {

@@ -23,9 +23,9 @@ struct DropoutPosition {
 /// Whether dropout keeps the probability: its word is at least floor(dropout * 2^32).
 [[nodiscard]] bool is_kept(const DropoutPosition& position, float dropout);
 
-/// The factor of a kept probability: 1 / (1 - dropout), or 1 without dropout.
+/// The factor of a kept probability: 1 / (1 - dropout), 1 without dropout, 0 if all are dropped.
 [[nodiscard]] inline double kept_factor(float dropout) {
-  return 1 / (1 - static_cast<double>(dropout));
+  return dropout < 1 ? 1 / (1 - static_cast<double>(dropout)) : 0;
 }
 
 }  // namespace vkattn::reference

@@ -1,6 +1,7 @@
 // `vkattn inspect` of a layer: its input and weights in safetensors give what its queries and keys give.
 #include <vkattn/safetensors.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -177,6 +178,88 @@ TEST_F(ToolInspectLayer, TakesPackedWeightsOfFewerKeyHeads) {
   }
 }
 
+/// softmax(q k^T / sqrt(kHeadDim)) v of each head, side by side, times W_O, in float64.
+std::vector<double> layer_output(const std::vector<float>& query, const std::vector<float>& key,
+                                 const std::vector<float>& value, const std::vector<float>& weight,
+                                 const std::vector<float>& bias) {
+  const auto rows = static_cast<std::size_t>(kRows), dims = static_cast<std::size_t>(kHeadDim);
+  const std::size_t heads = query.size() / rows / dims, group = query.size() / key.size();
+  std::vector<double> side_by_side(query.size());
+  for (std::size_t head = 0; head < heads; ++head) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      std::vector<double> weights;
+      double sum = 0;
+      for (std::size_t j = 0; j < rows; ++j) {
+        double score = 0;
+        for (std::size_t d = 0; d < dims; ++d)
+          score += static_cast<double>(query[(head * rows + i) * dims + d]) *
+                   static_cast<double>(key[(head / group * rows + j) * dims + d]);
+        weights.push_back(std::exp(score / 2));
+        sum += weights.back();
+      }
+      for (std::size_t j = 0; j < rows; ++j)
+        for (std::size_t d = 0; d < dims; ++d)
+          side_by_side[(i * heads + head) * dims + d] +=
+              weights[j] / sum * static_cast<double>(value[(head / group * rows + j) * dims + d]);
+    }
+  }
+  std::vector<double> output;
+  const std::size_t inner = heads * dims;
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t column = 0; column < weight.size() / inner; ++column) {
+      output.push_back(bias.empty() ? 0 : static_cast<double>(bias[column]));
+      for (std::size_t c = 0; c < inner; ++c)
+        output.back() += side_by_side[i * inner + c] * static_cast<double>(weight[column * inner + c]);
+    }
+  }
+  return output;
+}
+
+/// Of one tensor, and of tensors of their own with fewer heads of keys.
+TEST_F(ToolInspectLayer, WritesItsOutput) {
+  const auto expect_output = [&](const std::string& options, const Shape& shape,
+                                 const std::vector<double>& expected) {
+    const json told = inspected(options + " --output o.npy --check");
+    EXPECT_EQ(told["output"]["shape"], shape);
+    const Array array = read_npy(file("o"));
+    EXPECT_EQ(array.shape, shape);
+    ASSERT_EQ(array.values.size(), expected.size());
+    for (std::size_t n = 0; n < expected.size(); ++n)
+      EXPECT_NEAR(static_cast<double>(array.values[n]), expected[n], 2e-5) << n;
+  };
+  const std::vector<float> x = noise({kRows, kWidth}, 1), packed = noise({36, kWidth}, 2),
+                           bias = noise({36}, 3), out = noise({kWidth, 12}, 4), out_bias = noise({12}, 5);
+  write("x", {kRows, kWidth}, x);
+  write("batch", {1, kRows, kWidth}, x);
+  write_tensors(folder_ / "model.safetensors", {{"a.in_proj_weight", {{36, kWidth}, packed}},
+                                                {"a.in_proj_bias", {{36}, bias}},
+                                                {"a.out_proj.weight", {{kWidth, 12}, out}},
+                                                {"a.out_proj.bias", {{kWidth}, out_bias}}});
+  const std::vector<double> expected =
+      layer_output(projected(x, packed, bias, 0, 12), projected(x, packed, bias, 12, 12),
+                   projected(x, packed, bias, 24, 12), out, out_bias);
+  const std::string layer = " --weights model.safetensors --layer a --heads 3";
+  expect_output("--input x.npy" + layer, {kRows, kWidth}, expected);
+  expect_output("--input batch.npy" + layer, {1, kRows, kWidth}, expected);
+
+  const std::vector<float> query = noise({16, kWidth}, 6), key = noise({8, kWidth}, 7),
+                           value = noise({8, kWidth}, 8), wide = noise({5, 16}, 9),
+                           value_bias = noise({8}, 10);
+  for (const std::string w_o : {"o_proj", "out_proj"}) {
+    write_tensors(folder_ / "model.safetensors", {{"self_attn.q_proj.weight", {{16, kWidth}, query}},
+                                                  {"self_attn.k_proj.weight", {{8, kWidth}, key}},
+                                                  {"self_attn.v_proj.weight", {{8, kWidth}, value}},
+                                                  {"self_attn.v_proj.bias", {{8}, value_bias}},
+                                                  {"self_attn." + w_o + ".weight", {{5, 16}, wide}}});
+    expect_output("--input x.npy --weights model.safetensors --heads 4", {kRows, 5},
+                  layer_output(projected(x, query, {}, 0, 16), projected(x, key, {}, 0, 8),
+                               projected(x, value, value_bias, 0, 8), wide, {}));
+  }
+  const std::string text =
+      printed("inspect --input x.npy --weights model.safetensors --heads 4 --output o.npy");
+  EXPECT_TRUE(has(text, "output    o.npy float32 (7, 5)")) << text;
+}
+
 using ToolInspectLayerRefusals = RunFolder;
 
 TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
@@ -196,6 +279,10 @@ TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
                  {"e.out_proj.weight", {{kWidth, 16}, noise({kWidth, 16}, 2)}},
                  {"f.q_proj_weight", {{16, kWidth}, noise({16, kWidth}, 2)}},
                  {"f.k_proj_weight", {{8, kWidth}, noise({8, kWidth}, 2)}},
+                 {"g.q_proj_weight", {{12, kWidth}, noise({12, kWidth}, 2)}},
+                 {"g.k_proj_weight", {{12, kWidth}, noise({12, kWidth}, 2)}},
+                 {"g.v_proj_weight", {{12, kWidth}, noise({12, kWidth}, 2)}},
+                 {"g.out_proj.weight", {{12, 15}, noise({12, 15}, 2)}},
                  {"c.input", {{kRows, kWidth}, noise({kRows, kWidth}, 2)}}},
                 {{"labels", "a\nb"}});
   write_tensors(folder_ / "onnx.safetensors", {{"in_proj_weight", {{kWidth, 36}, noise({kWidth, 36}, 2)}}});
@@ -250,6 +337,15 @@ TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
         "has 2 labels for 7 rows"},
        {"--input model.safetensors" + a + "3", "has no a.input"},
        {"--input x.npy --weights torn.safetensors --heads 3", "torn.safetensors"},
+       {"--input x.npy --weights model.safetensors --layer f --heads 4 --output o.npy",
+        "model.safetensors has no f.v_proj_weight, which --output needs; it has a.in_proj_weight"},
+       {"--input x.npy --weights model.safetensors --layer c --heads 3 --output o.npy",
+        "has no c.out_proj.weight, which --output needs"},
+       {"--input x.npy --weights model.safetensors --layer g --heads 3 --output o.npy",
+        "g.out_proj.weight is (12, 15), but 3 heads of values of dimension 4 need 12 columns"},
+       {"--input x.npy" + a + "3 --output x.npy", "--output 'x.npy' would overwrite the file of --input"},
+       {"--text 'a b' --output o.npy",
+        "--output has no meaning with --text; it goes with --input and --weights"},
        {"--input x.npy --text 'a b'", "--text and --input and --weights"},
        {"--text 'a b' --layer a", "--layer has no meaning with --text"}},
       kNoDevice);

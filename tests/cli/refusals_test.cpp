@@ -93,14 +93,14 @@ TEST_F(ToolRefusals, ValuesOfRun) {
        {"--window 5,x", "--window needs a whole number"},
        {"--window 3,4,5", "--window needs a whole number"},
        {"--window 99999999999999999999,1", "--window needs a whole number"},
-       {"--window -2,3", "must be from -1 to 1073741824"},
+       {"--window -2,3", "window.left is -2 but must be a count of keys, or -1 for no bound"},
        {"--softcap tanh", "--softcap needs a number, not"},
        {"--softcap '5 '", "--softcap needs a number, not '5 '"},
        {"--softcap 1e40", "--softcap needs a number that fits float32"},
        {"--softcap 1e31", "--softcap '1e31': softcap is 1e+31 but must be 0 or from 1e-30 to 1e30"},
        {"--dropout x", "--dropout "},
        {"--dropout ''", "--dropout "},
-       {"--dropout 0.99999999", "must be from 0 to below 1"},
+       {"--dropout 1.5", "dropout is 1.5 but must be from 0 to 1"},
        {"--dropout 0.5 --dropout-seed -3", "'-3'"},
        {"--dropout-seed 3", "--dropout"},
        {"--alibi --alibi-slopes f", "one of them"},
@@ -111,7 +111,13 @@ TEST_F(ToolRefusals, ValuesOfRun) {
        {"--kv-type q8_0,q4_0,f16", "not 'q4_0,f16'"},
        {"--kv-type q8_0,", "not ''"},
        {"--past-key p", "--past-value is missing"},
-       {"--present-key p", "--past-key"}});
+       {"--present-key p", "--past-key"},
+       {"--ring-lengths n --kv-lengths n", "leave out --kv-lengths"},
+       {"--ring-lengths n --page-table t", "give one of them"},
+       {"--ring-lengths n --past-key p --past-value p", "makes --key a ring"},
+       {"--page-table t --past-key p --past-value p", "has --key in pages"},
+       {"--page-table t --cumulative-query-lengths n --cumulative-kv-lengths n", "give one of them"},
+       {"--ring-lengths n --cumulative-query-lengths n --cumulative-kv-lengths n", "give one of them"}});
 }
 
 TEST_F(ToolRefusals, NoFileTakesThePlaceOfAnother) {
@@ -131,9 +137,11 @@ TEST_F(ToolRefusals, NoFileTakesThePlaceOfAnother) {
        "would overwrite the file of --cumulative-kv-lengths"},
       {"--past-key p --past-value p --present-key o --output o",
        "--output and --present-key name the same file 'o'"},
+      {"--rotary half-split --query-positions f --output f", "would overwrite the file of --query-positions"},
       {"--score s --score-buffer t=f --lse f", "the file of --score-buffer"}};
-  for (const std::string option : {"--mask", "--alibi-slopes", "--sinks", "--kv-lengths", "--query-lengths",
-                                   "--cumulative-query-lengths", "--score", "--tuning"}) {
+  for (const std::string option :
+       {"--mask", "--alibi-slopes", "--sinks", "--kv-lengths", "--query-lengths",
+        "--cumulative-query-lengths", "--ring-lengths", "--page-table", "--score", "--tuning"}) {
     of_run.push_back({option + " f --output ./f", "--output './f' would overwrite the file of " + option});
   }
   expect_refused("run --query q.npy --key k --value v ", of_run);

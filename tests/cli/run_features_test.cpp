@@ -223,6 +223,35 @@ TEST_F(ToolFeatures, DropoutDrawsByItsSeed) {
   EXPECT_NE(drawn("18446744073709551615"), first);
 }
 
+TEST_F(ToolFeatures, AWindowThatCoversAllKeysIsNone) {
+  const Values plain = output_of(""), causal = output_of("--causal --align 4");
+  EXPECT_EQ(output_of("--window -1"), plain);
+  EXPECT_EQ(output_of("--window 2147483647,9223372036854775807"), plain);
+  EXPECT_EQ(output_of("--causal --align 4 --window 4294967296,0"), causal);
+  expect_near(output_of("--window 2147483646,1073741825"), plain);
+}
+
+TEST_F(ToolFeatures, DropoutOfOneLeavesZeros) {
+  write_noise("grad", {2, 4, 9, 8});
+  const std::string options = "--causal --align 4 --lse lse.npy --weights weights.npy ";
+  expect_checked(options);
+  const Values lse = values("lse"), weights = values("weights");
+  for (const std::string kernel : {"lane", "tile"}) {
+    const Values out = output_of(options + "--dropout 1 --kernel " + kernel);
+    EXPECT_EQ(out, Values(out.size(), 0.0F)) << kernel;
+    expect_near(values("lse"), lse);
+    expect_near(values("weights"), weights);
+  }
+  const std::string gradients =
+      printed(attend("--dropout 1 --grad-output grad.npy --grad-query dq.npy --grad-key dk.npy --grad-value "
+                     "dv.npy --check --kernel lane"));
+  EXPECT_TRUE(has(gradients, "passed: at most")) << gradients;
+  for (const char* const name : {"dq", "dk", "dv"}) {
+    const Values gradient = values(name);
+    EXPECT_EQ(gradient, Values(gradient.size(), 0.0F)) << name;
+  }
+}
+
 TEST_F(ToolFeatures, QuantisesKeysAndValues) {
   write_inputs({2, 4, 9, 64}, {2, 2, 13, 64}, {2, 2, 13, 32});
   const Values exact = output_of("");
@@ -306,6 +335,18 @@ TEST_F(ToolFeatures, WhatMayBeMeantOtherwiseIsTold) {
   write_visible(12, [](std::int64_t, std::int64_t) { return true; });
   EXPECT_TRUE(
       has(run(attend("--check --mask mask.npy")).err, "has 12 of 13 keys, so the last 1 is hidden\n"));
+}
+
+TEST_F(ToolFeatures, ArraysThatLookLikeAnotherLayoutAreTold) {
+  const std::string advice =
+      "vkattn: warning: key key.npy (1, 4, 9, 16) has 9 heads of 4 keys, as --layout bshd reads it; if it is "
+      "(batch, heads, length, dim), leave out --layout\n";
+  write_inputs({1, 4, 9, 16}, {1, 4, 9, 16}, {1, 4, 9, 16});
+  EXPECT_EQ(run(attend("--check --layout bshd")).err, advice);
+  EXPECT_EQ(run("inspect --query query.npy --key key.npy --layout bshd").err, advice);
+  EXPECT_EQ(run(attend("--check")).err, "");
+  write_inputs({1, 9, 4, 16}, {1, 9, 4, 16}, {1, 9, 4, 16});
+  EXPECT_EQ(run(attend("--check --layout bshd")).err, "");
 }
 
 /// Scores of 64 x 64 x 64, which is beyond 65504.

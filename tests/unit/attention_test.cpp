@@ -213,11 +213,21 @@ TEST(Validate, RefusesSizesByName) {
        {"softcap -1", [](auto& d) { d.softcap = -1; }},
        {"softcap nan", [](auto& d) { d.softcap = kNan; }},
        {"softcap 1e-30", [](auto& d) { d.softcap = 1e-35F; }},
-       {"dropout 1", [](auto& d) { d.dropout = 1; }},
+       {"dropout 1.5", [](auto& d) { d.dropout = 1.5F; }},
        {"dropout -0.5", [](auto& d) { d.dropout = -0.5F; }},
        {"dropout nan", [](auto& d) { d.dropout = kNan; }},
        {"window.left -2 -1", [](auto& d) { d.window.left = -2; }},
-       {"window.right 1073741825", [](auto& d) { d.window.right = kTwo30 + 1; }}});
+       {"window.right -3 -1", [](auto& d) { d.window.right = -3; }}});
+}
+
+TEST(Validate, ASideBeyondAllKeysIsUnlimited) {
+  AttentionDesc desc = valid_desc();
+  desc.window = {kMaxInt64, INT32_MAX};
+  EXPECT_TRUE(validate(desc).ok());
+  EXPECT_EQ(desc.resolved().window, SlidingWindow{});
+  desc.window = {INT32_MAX - 1, 0};
+  EXPECT_TRUE(validate(desc).ok());
+  EXPECT_EQ(desc.resolved().window, desc.window);
 }
 
 TEST(Validate, RefusesUnknownNumbersOfEnumerations) {

@@ -46,7 +46,8 @@ void expect_told_right(const AttentionDesc& desc) {
 }
 
 constexpr std::int64_t kFarthest = std::int64_t{1} << 30;  // that validate() allows
-constexpr std::int64_t kSides[] = {kUnlimited, 0, 1, 4, 12, 39, 45, kFarthest - 3, kFarthest};
+constexpr std::int64_t kWidest = INT32_MAX - 1;            // that resolved() leaves as it is
+constexpr std::int64_t kSides[] = {kUnlimited, 0, 1, 4, 12, 39, 45, kFarthest - 3, kFarthest, kWidest};
 constexpr std::int64_t kOffsets[] = {-kFarthest, -kFarthest + 2, -42,      -12, -3, 0, 3, 12,
                                      42,         kFarthest - 2,  kFarthest};
 

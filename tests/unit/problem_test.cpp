@@ -79,6 +79,7 @@ TEST(ParseProblem, Scores) {
       "h3 4x5 d8 window=3,-1 align=bottom-right softcap=50 alibi=given sinks dropout=0.25 dropout_seed=9 "
       "dropout_offset=4 weights=softcap scale=2");
   EXPECT_EQ(problem.desc.window, (SlidingWindow{3, -1}));
+  EXPECT_EQ(desc_of("4x5 d8 window=-1").window, SlidingWindow{});
   EXPECT_FALSE(problem.desc.causal);
   EXPECT_EQ(problem.desc.align, Align::kBottomRight);
   EXPECT_EQ(problem.desc.scale, 2.0F);
@@ -316,7 +317,7 @@ TEST(ParseProblem, RefusesMalformedNumbers) {
                 "kv_lengths=1,,2 kv_lengths= = d8= align= layout= pad=-1 shift=-1 "
                 "window= window=, window=1, window=1,2,3 window=-2,0 window=1.5,0 softcap= softcap=-1 "
                 "softcap=nan softcap=inf hidden=2 hidden=-0.1 hidden=nan block=0 block=-4 ring=0 ring=-1 "
-                "ring=x page=0 page=-5 page=9223372036854775808 dropout=1 dropout=-0.1 dropout=nan "
+                "ring=x page=0 page=-5 page=9223372036854775808 dropout=1.1 dropout=-0.1 dropout=nan "
                 "dropout_seed=-1 dropout_offset=4294967296 query_lengths=1 query_lengths=a weights= "
                 "cache= mask= mask=:qk")) {
     const std::string rest =

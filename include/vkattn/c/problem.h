@@ -155,7 +155,7 @@ typedef struct vkattn_attention_desc {
       window_right;                      /**< and up to i + offset + right; VKATTN_UNLIMITED, as at first: no bound */
   vkattn_alibi_slopes alibi;             /**< which slopes */
   uint32_t has_sinks;                    /**< 1: VKATTN_TENSOR_SINKS */
-  float dropout;                         /**< share of the probabilities that are dropped, from 0 to below 1 */
+  float dropout;                         /**< share of the probabilities that are dropped, 0 to 1; with 1 O is 0 */
   uint32_t has_lse;                      /**< 1: the log-sum-exp of each row is written */
   const vkattn_strides* lse_strides;     /**< null: (batch, head, row) without padding */
   vkattn_weights_stage weights;          /**< stage that is written: query_length x kv_length float32 per head */
