@@ -1,4 +1,5 @@
-// Bindings: what is refused, rewriting, push descriptors.
+// Bindings: whole words, rewriting, push descriptors. What is refused of each tensor of each operation is in
+// tests/unit/every_operation_test.cpp.
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
@@ -13,34 +14,6 @@ class BindingsTest : public KernelTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(Kernels, BindingsTest, testing::ValuesIn(kKernelNames), kernel_test_name);
-
-TEST_P(BindingsTest, WrongTensorsAreRefused) {
-  const Problem problem = parsed("b2 h2 9x20 d16 f16 lse kv_lengths=3,20 aligned=16");
-  const AttentionPlan plan = plan_of(problem);
-  const harness::ProblemRun run = ready_run(problem);
-  const AttentionTensors good = run.tensors();
-  EXPECT_TRUE(plan.make_bindings(good).ok());
-  const auto refused = [&](BufferRange AttentionTensors::*which, const BufferRange& range,
-                           const std::vector<std::string>& words) {
-    AttentionTensors bad = good;
-    bad.*which = range;
-    EXPECT_TRUE(is_refused(plan.make_bindings(bad), ErrorCode::kInvalidArgument, words));
-  };
-  refused(&AttentionTensors::query, {}, {"query", "null"});
-  refused(&AttentionTensors::output, {}, {"output", "null"});
-  refused(&AttentionTensors::lse, {}, {"lse", "null"});
-  refused(&AttentionTensors::kv_lengths, {}, {"kv_lengths", "null"});
-  refused(&AttentionTensors::key, {good.key.buffer, good.key.offset, run.key().bytes - 1},
-          {"key", std::to_string(run.key().bytes), std::to_string(run.key().bytes - 1)});
-  refused(&AttentionTensors::value, {good.value.buffer, good.value.offset + 2, good.value.size - 2},
-          {"value", "16"});
-  refused(&AttentionTensors::kv_lengths, {good.kv_lengths.buffer, good.kv_lengths.offset, 4},
-          {"kv_lengths", "8", "4"});
-  refused(&AttentionTensors::output, {good.output.buffer, good.output.offset, VK_WHOLE_SIZE},
-          {"output", "VK_WHOLE_SIZE"});
-  refused(&AttentionTensors::key, {good.key.buffer, good.key.offset + 64, ~VkDeviceSize{0} - 63},
-          {"key", "no buffer has"});
-}
 
 /// On every device the same, whether or not it has 16-bit storage.
 TEST_P(BindingsTest, RangesEndWithWholeWords) {
@@ -79,9 +52,6 @@ TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   AttentionTensors bad = second.tensors();
   bad.key = {};
   EXPECT_FALSE(plan.rewrite(bindings, bad).ok());
-  const AttentionPlan other = plan_of(problem);
-  EXPECT_TRUE(
-      is_refused(other.rewrite(bindings, second.tensors()), ErrorCode::kInvalidArgument, {"another plan"}));
 }
 
 TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
@@ -98,22 +68,6 @@ TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
   EXPECT_EQ(untouched.elements_unwritten, untouched.elements_checked) << "nothing was recorded";
   ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(run);
-}
-
-TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
-  const Problem problem = parsed(fitted("h2 9x1024 d16"));
-  const auto plan = must(make_plan(runtime(), problem.desc, {.kernel = kernel(), .kv_splits = 2}));
-  const harness::ProblemRun run = ready_run(problem);
-  const auto workspace = must(runtime().create_workspace(plan));
-  const VkBuffer buffer = workspace.handle();
-  EXPECT_TRUE(plan.make_bindings(run.tensors(), workspace.range()).ok());
-  const auto refused = [&](const BufferRange& range, const std::vector<std::string>& words) {
-    EXPECT_TRUE(is_refused(plan.make_bindings(run.tensors(), range), ErrorCode::kInvalidArgument, words));
-  };
-  refused({}, {"workspace", "null"});
-  refused({buffer, 0, VK_WHOLE_SIZE}, {"workspace", "VK_WHOLE_SIZE"});
-  refused({buffer, 0, plan.workspace_bytes() - 1},
-          {"workspace", std::to_string(plan.workspace_bytes()), "range"});
 }
 
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
@@ -148,13 +102,6 @@ TEST_P(BindingsTest, PushDescriptors) {
       EXPECT_FALSE(plan.make_bindings(run.tensors()).ok()) << "the plan is for recording with tensors";
     }
   }
-}
-
-TEST_P(BindingsTest, PushDescriptorsAreRefusedWhereTheyAreMissing) {
-  const Device device = device_with([](Capabilities& c) { c.push_descriptors = false; });
-  EXPECT_TRUE(is_refused(
-      AttentionPlan::create(device, parsed("4x4 d8").desc, {.kernel = kernel(), .push_descriptors = true}),
-      ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
 }
 
 }  // namespace

@@ -340,18 +340,5 @@ TEST_F(MatmulPlans, MistakesAreRefused) {
                   "asks for copies"));
 }
 
-TEST_F(MatmulPlans, BindingsAreChecked) {
-  const auto plan = must(MatmulPlan::create(runtime().device(), sizes(8, 8, 8)));
-  const Buffer buffer = runtime().create_buffer(1024).value();
-  const auto message = [&](const MatmulTensors& tensors) { return message_of(plan.make_bindings(tensors)); };
-  const BufferRange a{buffer.handle(), 0, 256}, b{buffer.handle(), 256, 256},
-      output{buffer.handle(), 512, 256};
-  EXPECT_EQ(message({a, b, {}, output}), "");
-  EXPECT_TRUE(has(message({a, b, {}, {buffer.handle(), 128, 256}}), "overlaps the a tensor"));
-  EXPECT_TRUE(has(message({a, {}, {}, output}), "the b tensor needs 256 bytes"));
-  EXPECT_TRUE(
-      has(message({a, {buffer.handle(), 260, 256}, {}, {buffer.handle(), 516, 256}}), "multiple of 16"));
-}
-
 }  // namespace
 }  // namespace vkattn::tests

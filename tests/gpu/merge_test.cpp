@@ -228,18 +228,6 @@ TEST_F(MergeTest, MistakesAreRefused) {
   EXPECT_TRUE(has(refused({3, 5, 2, DataType::kFloat32, DataType::kFloat16}), "15 elements"));
   EXPECT_TRUE(has(refused({std::int64_t{1} << 33, 64, 2}), "maxStorageBufferRange"));
   EXPECT_TRUE(has(refused({std::int64_t{1} << 60, 64, 64}), "more than any buffer has"));
-  const Buffer small = runtime().create_buffer(100).value(), large = runtime().create_buffer(1000).value();
-  const auto refused_tensors = [](const MergeDesc& desc, const MergeTensors& tensors) {
-    return message_of(must(MergePlan::create(runtime().device(), desc)).make_bindings(tensors));
-  };
-  EXPECT_TRUE(has(refused_tensors({4, 4, 2}, {small.range(), large.range(), small.range(), large.range()}),
-                  "the parts tensor needs 128 bytes"));
-  // In the midst of the parts, and over parts of another type.
-  EXPECT_TRUE(has(refused_tensors({4, 4, 2}, {large.range(), small.range(), large.range(64), small.range()}),
-                  "overlaps the parts"));
-  EXPECT_TRUE(has(refused_tensors({4, 4, 2, DataType::kFloat16},
-                                  {large.range(), small.range(), large.range(), small.range()}),
-                  "overlaps the parts"));
 }
 
 }  // namespace

@@ -360,23 +360,6 @@ TEST_F(MultiHeadAttentionTest, CompleteBlockMasksAreNotComputed) {
 
 TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   const MultiHeadAttentionDesc desc = layer("8x8 b2 hq2 d4", 8);
-  const LayerData data = random_layer_data(desc, 3);
-  auto run = LayerRun::create(runtime(), desc, data, {});
-  const auto plan = must(runtime().make_plan(desc));
-  run.execute(plan);
-  const Buffer workspace = runtime().create_buffer(1 << 20).value();
-  const auto refused = [&](const std::function<void(MultiHeadAttentionTensors&)>& change) {
-    MultiHeadAttentionTensors tensors = run.tensors();
-    change(tensors);
-    return message_of(plan.make_bindings(tensors, workspace.range()));
-  };
-  EXPECT_EQ(refused([](MultiHeadAttentionTensors&) {}), "");
-  EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.parameters.in_proj_weight.size = 700; }),
-            "the in_proj_weight tensor of (24, 8) f32 needs 768 bytes but its range has 700");
-  EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.query = {}; }),
-            "the query tensor of (2, 8, 8) f32 needs 512 bytes but its buffer is null");
-  EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.output.offset += 4; }), "no multiple of 16"));
-  EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }), "the saved tensor of ("));
   MultiHeadAttentionOptions options;
   options.attention_plan = runtime().make_plan(desc_of("8x8 d4")).value();
   EXPECT_FALSE(runtime().make_plan(desc, options).ok());

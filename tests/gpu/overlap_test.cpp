@@ -182,9 +182,14 @@ TEST_F(OverlapTest, ProductsAndMerges) {
   expect_words(merged(64, 1024), {"output tensor", "overlaps the parts tensor", "begin where that does"});
   expect_words(merged(0, 1040), {"lse tensor", "part_lse tensor"});
   expect_words(merged(4096, 4112), {"output tensor", "lse tensor"});
+  const auto of_halves = must(MergePlan::create(
+      runtime().device(), {.rows = 4, .value_dim = 4, .parts = 2, .part_type = DataType::kFloat16}));
+  expect_words(of_halves.make_bindings(MergeTensors{at(0), at(1024), at(0), at(1024)}),
+               {"output tensor", "overlaps the parts tensor"});
 }
 
-/// A layer's steps lie apart by themselves: its own tensors are compared with one another.
+/// A layer's steps lie apart by themselves: its own tensors are compared with one another, as
+/// tests/unit/every_operation_test.cpp has it of each pair.
 class LayerOverlaps : public OverlapTest {
  protected:
   static MultiHeadAttentionDesc layer() {
@@ -206,54 +211,6 @@ class LayerOverlaps : public OverlapTest {
     return all;
   }
 };
-
-TEST_F(LayerOverlaps, Forward) {
-  const auto plan = must(MultiHeadAttentionPlan::create(runtime().device(), layer()));
-  const auto workspace = [&](VkDeviceSize first) { return at(first, plan.requirements().workspace_bytes); };
-  expect_words(plan.make_bindings(tensors(), workspace(65536)), {});
-  const auto refused = [&](BufferRange MultiHeadAttentionTensors::*tensor, VkDeviceSize first,
-                           const std::vector<std::string>& words) {
-    MultiHeadAttentionTensors bad = tensors();
-    bad.*tensor = at(first);
-    expect_words(plan.make_bindings(bad, workspace(65536)), words);
-  };
-  refused(&MultiHeadAttentionTensors::output, 0,
-          {"the output tensor, bytes 0 to 511", "the query tensor, bytes 0 to 511"});
-  refused(&MultiHeadAttentionTensors::output, 24576 - 256, {"output", "alibi_slopes tensor"});
-  refused(&MultiHeadAttentionTensors::output, 16384, {"output", "out_proj.weight"});
-  refused(&MultiHeadAttentionTensors::query, 65536, {"the workspace, bytes 65536 to", "the query"});
-  expect_words(plan.make_bindings(tensors(), workspace(4096)), {"workspace"});
-}
-
-TEST_F(LayerOverlaps, Gradients) {
-  MultiHeadAttentionBackwardDesc desc{.forward = layer()};
-  desc.forward.saves_for_gradients = true;
-  desc.attention.has_grad_alibi_slopes = true;
-  const auto plan = must(MultiHeadAttentionBackwardPlan::create(runtime().device(), desc));
-  const VkDeviceSize bytes = plan.requirements().workspace_bytes;
-  MultiHeadAttentionBackwardTensors good;
-  good.forward = tensors();
-  good.grad_output = at(49152);
-  good.grad_query = at(53248);
-  good.grad_parameters = {at(57344), {}, {}, {}, at(61440), at(65536), at(69632)};
-  good.attention.grad_alibi_slopes = at(73728);
-  const auto refused = [&](BufferRange MultiHeadAttentionBackwardTensors::*tensor, VkDeviceSize first,
-                           const std::vector<std::string>& words) {
-    MultiHeadAttentionBackwardTensors bad = good;
-    bad.*tensor = at(first);
-    expect_words(plan.make_bindings(bad, at(131072, bytes)), words);
-  };
-  refused(&MultiHeadAttentionBackwardTensors::grad_query, 53248, {});
-  refused(&MultiHeadAttentionBackwardTensors::grad_query, 0, {"grad_query", "the query"});
-  refused(&MultiHeadAttentionBackwardTensors::grad_query, 28672, {"grad_query", "saved"});
-  refused(&MultiHeadAttentionBackwardTensors::grad_query, 57344,
-          {"grad_query", "the gradient of in_proj_weight"});
-  MultiHeadAttentionBackwardTensors bad = good;
-  bad.attention.grad_alibi_slopes = at(24576);
-  expect_words(plan.make_bindings(bad, at(131072, bytes)),
-               {"grad_alibi_slopes tensor", "alibi_slopes tensor"});
-  refused(&MultiHeadAttentionBackwardTensors::grad_output, 131072, {"workspace", "grad_output"});
-}
 
 /// Projections that read one input each add to its gradient, which is one tensor all the same.
 TEST_F(LayerOverlaps, GradientsOfAnInputThatIsReadThreeTimes) {
