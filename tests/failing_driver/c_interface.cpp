@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "c/tensors.hpp"
 #include "failing_driver/layer.hpp"
@@ -33,92 +34,23 @@ ErrorCode code_of(vkattn_result result) {
   }
 }
 
-/// Of a layer, whose keys are its queries' input.
-vkattn_attention_desc small_heads() {
-  vkattn_attention_desc desc = small_c_attention();
-  desc.kv_length = VKATTN_UNSET;
-  return desc;
-}
-
-vkattn_result create_attention(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
-                               vkattn_error* error) {
-  const vkattn_attention_desc desc = small_c_attention();
-  return vkattn_plan_create_attention(device, &desc, options, plan, error);
-}
-
-vkattn_result create_append(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
-                            vkattn_error* error) {
-  vkattn_append_desc desc = initial(vkattn_append_desc_init);
-  desc.kv_heads = 2;
-  desc.new_length = 3;
-  desc.head_dim = 16;
-  desc.cache_length = 8;
-  return vkattn_plan_create_append(device, &desc, options, plan, error);
-}
-
-vkattn_result create_merge(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
-                           vkattn_error* error) {
-  vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
-  desc.rows = 4;
-  desc.value_dim = 16;
-  return vkattn_plan_create_merge(device, &desc, options, plan, error);
-}
-
-vkattn_result create_gradients(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
-                               vkattn_error* error) {
-  vkattn_attention_desc forward = small_c_attention();
-  forward.has_lse = 1;
-  vkattn_backward_desc desc = initial(vkattn_backward_desc_init);
-  desc.attention = &forward;
-  return vkattn_plan_create_backward(device, &desc, options, plan, error);
-}
-
-vkattn_result create_product(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
-                             vkattn_error* error) {
-  vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
-  desc.rows = desc.columns = 4;
-  desc.inner = 300;
-  return vkattn_plan_create_matmul(device, &desc, options, plan, error);
-}
-
-vkattn_result create_layer(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
-                           vkattn_error* error) {
-  const vkattn_attention_desc heads = small_heads();
-  const vkattn_multi_head_attention_desc desc = small_c_layer(heads);
-  return vkattn_plan_create_multi_head_attention(device, &desc, options, plan, error);
-}
-
-vkattn_result create_layer_gradients(vkattn_device* device, const vkattn_plan_options* options,
-                                     vkattn_plan** plan, vkattn_error* error) {
-  const vkattn_attention_desc heads = small_heads();
-  const vkattn_multi_head_attention_desc forward = small_c_layer(heads);
-  vkattn_multi_head_attention_backward_desc desc = initial(vkattn_multi_head_attention_backward_desc_init);
-  desc.forward = &forward;
-  return vkattn_plan_create_multi_head_attention_backward(device, &desc, options, plan, error);
+template <class Desc>
+CPlanKind kind_of() {
+  const auto problem = std::make_shared<const CProblem<Desc>>(small_problem<Desc>());
+  return {InC<Desc>::kName,
+          [problem](auto* device, const auto* options, auto** plan, auto* error) {
+            return InC<Desc>::kCreate(device, &problem->structure, options, plan, error);
+          },
+          tiles_in_parts_of_c<Desc>()};
 }
 
 }  // namespace
 
-vkattn_attention_desc small_c_attention() {
-  return small_attention_of(initial(vkattn_attention_desc_init));
-}
-
-vkattn_multi_head_attention_desc small_c_layer(const vkattn_attention_desc& heads) {
-  vkattn_multi_head_attention_desc desc = initial(vkattn_multi_head_attention_desc_init);
-  desc.attention = &heads;
-  desc.d_model = 32;
-  desc.saves_for_gradients = 1;
-  return desc;
-}
-
 const std::vector<CPlanKind>& c_plan_kinds() {
-  static const std::vector<CPlanKind> all{{"attention", create_attention},
-                                          {"append", create_append},
-                                          {"merge", create_merge},
-                                          {"gradients", create_gradients},
-                                          {"product", create_product},
-                                          {"layer", create_layer},
-                                          {"layer gradients", create_layer_gradients}};
+  static const std::vector<CPlanKind> all{
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) kind_of<DESC>(),
+#include "common/operations.def"
+  };
   return all;
 }
 

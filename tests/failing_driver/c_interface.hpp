@@ -1,17 +1,17 @@
-// Scenarios of the C interface: its handles, its errors as the library's, and a problem for each kind of
-// plan.
+// Scenarios of the C interface: its handles, its errors as the library's, and a problem of each operation.
 #pragma once
 
 #include <vkattn/vkattn.h>
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <string_view>
 #include <vector>
 
 #include "c/tensors.hpp"
 #include "failing_driver/scenario.hpp"
-#include "support/initial.hpp"
+#include "support/c_problem.hpp"
 
 namespace vkattn::tests {
 
@@ -37,15 +37,13 @@ using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
 using OwnedBudget = Owned<vkattn_frame_budget, vkattn_frame_budget_destroy>;
 using OwnedScoreFunction = Owned<vkattn_score_function, vkattn_score_function_release>;
 
-[[nodiscard]] vkattn_attention_desc small_c_attention();
-/// Of self-attention over these heads.
-[[nodiscard]] vkattn_multi_head_attention_desc small_c_layer(const vkattn_attention_desc& heads);
-
-/// One kind of plan, on a small problem of it.
+/// An operation, and what makes a plan of its small problem.
 struct CPlanKind {
-  const char* name;
-  vkattn_result (*create)(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
-                          vkattn_error* error);
+  std::string_view name;  ///< as in vkattn_plan_create_<name>
+  std::function<vkattn_result(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                              vkattn_error* error)>
+      create;
+  vkattn_plan_options tiles_in_parts;
 };
 [[nodiscard]] const std::vector<CPlanKind>& c_plan_kinds();
 [[nodiscard]] const CPlanKind& c_plan_kind(std::string_view name);

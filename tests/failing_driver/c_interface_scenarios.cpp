@@ -15,12 +15,6 @@ namespace vkattn::tests {
 
 namespace {
 
-vkattn_plan_options of_c_tiles() {
-  vkattn_plan_options options = initial(vkattn_plan_options_init);
-  options.kernel = "tile";
-  return options;
-}
-
 vkattn_plan_options compiled_later() {
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.deferred_compilation = 1;
@@ -40,13 +34,6 @@ class Interface : public InterfaceOnDevice {
       OwnedDevice device;
       create_device(device.target());
     });
-    step("attention", [this] {
-      vkattn_plan_options options = of_c_tiles();
-      options.kv_splits = 2;
-      use("attention", options);
-    });
-    step("append", [this] { use("append", initial(vkattn_plan_options_init)); });
-    step("merge", [this] { use("merge", initial(vkattn_plan_options_init)); });
     step("pipeline cache", [this] {
       OwnedCache cache;
       std::array<char, 64> ignored{};
@@ -75,24 +62,21 @@ class InterfaceAnswers : public InterfaceOnDevice {
       must_succeed(vkattn_device_release(device_.get()));
     });
     step("vkattn_query_choices", [this] {
-      const vkattn_attention_desc desc = small_c_attention();
       std::array<vkattn_kernel_choice, 4> choices{};
       std::uint32_t count = choices.size();
-      must_succeed(vkattn_query_choices(device_.get(), &desc, choices.data(), &count, &error_));
+      must_succeed(
+          vkattn_query_choices(device_.get(), &attention_.structure, choices.data(), &count, &error_));
     });
     step("vkattn_query_kernels_attention", [this] {
-      const vkattn_attention_desc desc = small_c_attention();
       std::array<vkattn_kernel_support, 8> kernels{};
       std::uint32_t count = kernels.size();
-      must_succeed(vkattn_query_kernels_attention(device_.get(), &desc, kernels.data(), &count, &error_));
+      must_succeed(vkattn_query_kernels_attention(device_.get(), &attention_.structure, kernels.data(),
+                                                  &count, &error_));
     });
     step("vkattn_query_parameters", [this] {
-      vkattn_attention_desc heads = small_c_attention();
-      heads.kv_length = VKATTN_UNSET;
-      const vkattn_multi_head_attention_desc desc = small_c_layer(heads);
       std::array<vkattn_parameter, 8> parameters{};
       std::uint32_t count = parameters.size();
-      must_succeed(vkattn_query_parameters(&desc, parameters.data(), &count, &error_));
+      must_succeed(vkattn_query_parameters(&layer_.structure, parameters.data(), &count, &error_));
       std::array<float, 32> values{};
       parameters[0].rows = 4;
       parameters[0].columns = 8;
@@ -100,12 +84,16 @@ class InterfaceAnswers : public InterfaceOnDevice {
                                          values.size(), &error_));
     });
   }
+
+ private:
+  CProblem<AttentionDesc> attention_{small_attention()};
+  CProblem<MultiHeadAttentionDesc> layer_{small_layer()};
 };
 
 class InterfaceSelfTest : public InterfaceOnDevice {
  public:
-  explicit InterfaceSelfTest(const char* kind) {
-    create(kind, of_c_tiles(), plan_);
+  InterfaceSelfTest() {
+    create("attention", c_plan_kind("attention").tiles_in_parts, plan_);
     step("self-test", [this] {
       OwnedSelfTest test;
       must_succeed(
@@ -133,7 +121,7 @@ class InterfaceSelfTest : public InterfaceOnDevice {
 /// Everything that a plan of one kind is asked. What others have is refused.
 class InterfaceAsking : public InterfaceOnDevice {
  public:
-  explicit InterfaceAsking(const char* kind) : kind_(c_plan_kind(kind)) {
+  explicit InterfaceAsking(std::string_view kind) : kind_(c_plan_kind(kind)) {
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.capture_statistics = 1;
     create(kind, options, plan_);
@@ -171,8 +159,8 @@ class InterfaceAsking : public InterfaceOnDevice {
     must_succeed(vkattn_plan_get_choice(plan_.get(), &choice, &error_));
     vkattn_data_type type = 0;
     const std::string_view kind = kind_.name;
-    const bool is_forward = kind == "attention" || kind == "layer";
-    must_be(is_forward || kind == "gradients", vkattn_plan_get_probability_type(plan_.get(), &type, &error_));
+    const bool is_forward = kind == "attention" || kind == "multi_head_attention";
+    must_be(is_forward || kind == "backward", vkattn_plan_get_probability_type(plan_.get(), &type, &error_));
     must_be(is_forward, vkattn_plan_get_arithmetic_type(plan_.get(), &type, &error_));
     vkattn_block_mask_layout layout{};
     must_succeed(vkattn_plan_get_block_mask_layout(plan_.get(), &layout, &error_));
@@ -205,7 +193,7 @@ class InterfaceAsking : public InterfaceOnDevice {
 /// Plans that are compiled after they were made, one by one and many at once, and recorded without bindings.
 class InterfaceLater : public InterfaceOnDevice {
  public:
-  explicit InterfaceLater(const char* kind) : kind_(c_plan_kind(kind)) {
+  explicit InterfaceLater(std::string_view kind) : kind_(c_plan_kind(kind)) {
     step("vkattn_plan_compile", [this] {
       OwnedPlan plan;
       create(kind_.name, compiled_later(), plan);
@@ -239,21 +227,20 @@ class InterfaceLater : public InterfaceOnDevice {
   const CPlanKind& kind_;
 };
 
-/// What trains: gradients, products, and a layer, which has plans of several kinds.
-class InterfaceTraining : public InterfaceOnDevice {
+class InterfaceUsing : public InterfaceOnDevice {
  public:
-  InterfaceTraining() {
-    step("gradients", [this] { use("gradients", initial(vkattn_plan_options_init)); });
-    step("product", [this] {
-      vkattn_plan_options options = initial(vkattn_plan_options_init);
-      options.inner_splits = 2;
-      use("product", options);
-    });
-    step("layer", [this] { use("layer", of_c_tiles()); });  // else another would take its place
-    step("gradients of a layer", [this] { use("layer gradients", initial(vkattn_plan_options_init)); });
+  explicit InterfaceUsing(std::string_view name) {
+    const CPlanKind& kind = c_plan_kind(name);
+    step("create, bind and record", [this, &kind] { use(kind.name, kind.tiles_in_parts); });
+  }
+};
+
+class InterfaceSteps : public InterfaceOnDevice {
+ public:
+  InterfaceSteps() {
     step("steps of a layer", [this] {
       OwnedPlan plan;
-      create("layer", compiled_later(), plan);
+      create("multi_head_attention", compiled_later(), plan);
       std::array<vkattn_layer_step, 8> steps{};
       auto count = static_cast<std::uint32_t>(steps.size());
       const vkattn_result given = vkattn_plan_get_steps(plan.get(), steps.data(), &count, &error_);
@@ -271,12 +258,13 @@ std::vector<ScenarioRow> c_interface_scenarios() {
   by_next_kernel.insert({"vkCreateComputePipelines", "vkCreateShaderModule"});
   std::vector<ScenarioRow> rows{row<Interface>("CInterface", got_over),
                                 row<InterfaceAnswers>("CInterfaceAnswers", {}),
-                                row<InterfaceSelfTest>("CInterfaceSelfTest", got_over, "attention"),
-                                row<InterfaceTraining>("CInterfaceTraining", by_next_kernel)};
+                                row<InterfaceSelfTest>("CInterfaceSelfTest", got_over),
+                                row<InterfaceSteps>("CInterfaceSteps", by_next_kernel)};
   for (const CPlanKind& kind : c_plan_kinds()) {
-    std::string name = kind.name;
-    std::erase(name, ' ');
+    std::string name(kind.name);
+    std::erase(name, '_');
     name.front() = static_cast<char>(name.front() - 'a' + 'A');
+    rows.push_back(row<InterfaceUsing>("CInterfaceUse" + name, got_over, kind.name));
     rows.push_back(row<InterfaceAsking>("CInterfaceAsk" + name, {}, kind.name));
     rows.push_back(row<InterfaceLater>("CInterfaceLater" + name, by_next_kernel, kind.name));
   }

@@ -1,11 +1,13 @@
 // On a borrowed device: everything that the core does.
-#include <vkattn/cache.hpp>
+#include <vulkan/vulkan_core.h>
+
 #include <vkattn/device_features.hpp>
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/self_test.hpp>
 
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "failing_driver/host_memory.hpp"
 #include "failing_driver/on_device.hpp"
@@ -27,23 +29,6 @@ class Borrowing : public Scenario {
   }
 };
 
-PlanOptions in_parts() {
-  return {.kernel = "tile", .kv_splits = 2};
-}
-
-class Planning : public OnDevice {
- public:
-  Planning() {
-    step("create", [this] { return AttentionPlan::create(device_, small_attention(), in_parts()); });
-    step("compile", [this] { compile_later<AttentionPlan>(device_, small_attention(), in_parts()); });
-    step("statistics", [this] {
-      PlanOptions options = in_parts();
-      options.capture_statistics = true;
-      return must(AttentionPlan::create(device_, small_attention(), options)).statistics(true);
-    });
-  }
-};
-
 /// Where the driver refuses a kernel the next one is used.
 class Choosing : public OnDevice {
  public:
@@ -52,72 +37,65 @@ class Choosing : public OnDevice {
   }
 };
 
+/// Many, so that pools and memory of parameters grow.
 class Binding : public OnDevice {
  public:
   Binding() {
-    // Many, so that pools and memory of parameters grow.
     step("make_bindings", [this] {
       std::array<std::optional<Bindings>, 5> all;
-      for (std::optional<Bindings>& one : all) one = must(plan_.make_bindings(tensors_, workspace_));
+      for (std::optional<Bindings>& one : all) one = must(plan_.make_bindings(tensors_, made_up_buffer(100)));
       plan_.record(made_up_commands(), *all.back());
-      return plan_.rewrite(*all.front(), tensors_, workspace_);
+      return plan_.rewrite(*all.front(), tensors_, made_up_buffer(100));
     });
-    step("make_bindings from a pool of the caller's",
-         [this] { return plan_.make_bindings(tensors_, workspace_, OwnPool().get()); });
   }
 
  private:
-  AttentionPlan plan_ = AttentionPlan::create(device_, small_attention(), in_parts()).value();
-  AttentionTensors tensors_ = made_up_tensors(small_attention());
+  AttentionPlan plan_ =
+      AttentionPlan::create(device_, small_attention(), tiles_in_parts<AttentionDesc>()).value();
+  AttentionTensors tensors_ = made_up_tensors(plan_);
+};
+
+/// What programs do with a plan of any operation.
+template <class Desc>
+class UsingPlans : public OnDevice {
+  using Plan = typename Desc::Plan;
+
+ public:
+  UsingPlans() {
+    step("create and use", [this] {
+      const Plan plan = create(tiles_in_parts<Desc>());
+      const auto tensors = made_up_tensors(plan);
+      auto bindings = must(plan.make_bindings(tensors, workspace_));
+      plan.record(made_up_commands(), bindings);
+      must(plan.rewrite(bindings, tensors, workspace_));
+      return plan.make_bindings(tensors, workspace_, OwnPool().get());
+    });
+    // Of layers, which have many pipelines, the C interface's scenarios have the rest.
+    if constexpr (requires(typename Plan::Options options) { options.matmul; }) return;
+    step("compile later", [this] {
+      auto options = tiles_in_parts<Desc>();
+      options.deferred_compilation = true;
+      const Plan plan = create(options);
+      const Result<void> status = plan.compile();
+      if (!status && plan.is_compiled()) throw Failed{{ErrorCode::kIo, 0, "compiled in spite of an error"}};
+      must(status);
+    });
+    step("push", [this] {
+      auto options = tiles_in_parts<Desc>();
+      options.capture_statistics = options.push_descriptors = true;
+      const Plan plan = create(options);
+      must(plan.statistics(true));
+      return plan.record(made_up_commands(), made_up_tensors(plan), workspace_);
+    });
+  }
+
+ private:
+  [[nodiscard]] Plan create(const typename Plan::Options& options) const {
+    return must(Plan::create(device_, desc_, options));
+  }
+
+  Desc desc_ = small_problem<Desc>();
   BufferRange workspace_ = made_up_buffer(100);
-};
-
-class Pushing : public OnDevice {
- public:
-  Pushing() {
-    step("record", [this] { return plan_.record(made_up_commands(), tensors_, made_up_buffer(100)); });
-  }
-
- private:
-  static PlanOptions options() {
-    PlanOptions options = in_parts();
-    options.push_descriptors = true;
-    return options;
-  }
-  AttentionPlan plan_ = AttentionPlan::create(device_, small_attention(), options()).value();
-  AttentionTensors tensors_ = made_up_tensors(small_attention());
-};
-
-/// Binds, records and binds again.
-template <class Plan, class Tensors>
-Result<void> bind_and_record(const Plan& plan, const Tensors& tensors) {
-  auto bindings = must(plan.make_bindings(tensors));
-  plan.record(made_up_commands(), bindings);
-  return plan.rewrite(bindings, tensors);
-}
-
-class Appending : public OnDevice {
- public:
-  Appending() {
-    step("append", [this] {
-      AppendTensors tensors;
-      tensors.key = made_up_buffer(1);
-      tensors.value = made_up_buffer(2);
-      tensors.cache_key = made_up_buffer(3);
-      tensors.cache_value = made_up_buffer(4);
-      return bind_and_record(must(AppendPlan::create(device_, small_append())), tensors);
-    });
-  }
-};
-
-class Merging : public OnDevice {
- public:
-  Merging() {
-    step("merge", [this] {
-      const MergeTensors tensors{made_up_buffer(1), made_up_buffer(2), made_up_buffer(3), made_up_buffer(4)};
-      return bind_and_record(must(MergePlan::create(device_, {.rows = 4, .value_dim = 16})), tensors);
-    });
-  }
 };
 
 class Caching : public OnDevice {
@@ -147,7 +125,8 @@ class SelfTesting : public OnDevice {
 
  private:
   std::vector<std::byte> memory_;
-  AttentionPlan plan_ = AttentionPlan::create(device_, small_attention(), in_parts()).value();
+  AttentionPlan plan_ =
+      AttentionPlan::create(device_, small_attention(), tiles_in_parts<AttentionDesc>()).value();
 };
 
 }  // namespace
@@ -156,15 +135,15 @@ std::vector<ScenarioRow> core_scenarios() {
   // Names of objects are a help; a pool that refuses has another take its place.
   const char* const kName = "vkSetDebugUtilsObjectNameEXT";
   const char* const kSets = "vkAllocateDescriptorSets";
-  return {row<Borrowing>("Borrow", {}),
-          row<Planning>("Plan", {kName}),
-          row<Choosing>("Choose", {kName, "vkCreateComputePipelines", "vkCreateShaderModule"}),
-          row<Binding>("Bindings", {kName, kSets}),
-          row<Pushing>("Push", {}),
-          row<Appending>("Append", {kName, kSets}),
-          row<Merging>("Merge", {kName, kSets}),
-          row<Caching>("PipelineCache", {kName}),
-          row<SelfTesting>("SelfTest", {kName, kSets})};
+  std::vector<ScenarioRow> rows{
+      row<Borrowing>("Borrow", {}),
+      row<Choosing>("Choose", {kName, "vkCreateComputePipelines", "vkCreateShaderModule"}),
+      row<Binding>("Bindings", {kName, kSets}), row<Caching>("PipelineCache", {kName}),
+      row<SelfTesting>("SelfTest", {kName, kSets})};
+#define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
+  rows.push_back(row<UsingPlans<DESC>>(#PLAN, {kName, kSets}));
+#include "common/operations.def"
+  return rows;
 }
 
 }  // namespace vkattn::tests

@@ -3,8 +3,8 @@
 // Every time there must be the error's code and VkResult, or a way around it that the scenario allows; no
 // object may be left, none destroyed twice or in use, none grow in number with further failures; and the same
 // call works afterwards, unless the device is lost: then every call says so at once, without a call of the
-// driver. The Vulkan below computes nothing, so that a run takes milliseconds; real_driver_test.cpp has a real
-// one, fewer faults, and looks at results.
+// driver. The Vulkan below computes nothing, so that a run takes milliseconds; real_driver_test.cpp has a
+// real one, fewer faults, and looks at results.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,8 +38,7 @@ constexpr std::uint64_t kStride = 1;
 /// All but first uses of kernels, which are a suite of their own.
 std::vector<ScenarioRow> other_scenarios() {
   std::vector<ScenarioRow> all = core_scenarios();
-  for (auto more : {training_scenarios(), runtime_scenarios(), files_scenarios(), score_scenarios(),
-                    c_interface_scenarios()}) {
+  for (auto more : {runtime_scenarios(), files_scenarios(), score_scenarios(), c_interface_scenarios()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

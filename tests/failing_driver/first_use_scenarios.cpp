@@ -161,14 +161,13 @@ class Testing : public FirstUse {
 class PlanningLayers : public FirstUse {
  public:
   PlanningLayers() : FirstUse(false) {
-    desc_.forward = small_layer();
     desc_.forward.type = DataType::kFloat16;
     step("a layer", [this] { return runtime_->make_plan(desc_.forward); });
     step("its gradients", [this] { return runtime_->make_plan(desc_); });
   }
 
  private:
-  MultiHeadAttentionBackwardDesc desc_;
+  MultiHeadAttentionBackwardDesc desc_ = small_layer_gradients();
 };
 
 /// With rows for a kernel on matrix units.
@@ -203,7 +202,7 @@ MatmulDesc float16_product() {
 std::vector<ScenarioRow> first_use_scenarios() {
   std::vector<ScenarioRow> rows;
   add_rows(rows, "Attention", small_attention(), many_rows());
-  add_rows(rows, "Gradients", small_gradients(small_attention()), small_gradients(many_rows()));
+  add_rows(rows, "Gradients", gradients_of(small_attention()), gradients_of(many_rows()));
   add_rows(rows, "Product", small_product(), float16_product());
   rows.push_back(
       row<PlanningLayers>("FirstUseLayers", {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets",

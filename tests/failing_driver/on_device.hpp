@@ -19,16 +19,6 @@ class OnDevice : public Scenario {
   Device device_ = borrow_device().value();
 };
 
-/// Leaves compilation for later, where one that failed can be tried again.
-template <class Plan, class Desc, class Options>
-void compile_later(const Device& device, const Desc& desc, Options options) {
-  options.deferred_compilation = true;
-  const Plan plan = must(Plan::create(device, desc, options));
-  const Result<void> status = plan.compile();
-  if (!status && plan.is_compiled()) throw Failed{{ErrorCode::kIo, 0, "compiled in spite of an error"}};
-  must(status);
-}
-
 /// Of the caller's, made and destroyed where no fault is: the sets in it go with it.
 class OwnPool {
  public:

@@ -94,7 +94,7 @@ class Using : public WithFolder {
         runtime_->make_plan(small_attention(), {.kernel = "tile", .kv_splits = 2}).value());
     buffer_ = runtime_->create_buffer(256).value();
     bindings_ = std::make_unique<Bindings>(
-        plan_->make_bindings(made_up_tensors(small_attention()), made_up_buffer(100)).value());
+        plan_->make_bindings(made_up_tensors(*plan_), made_up_buffer(100)).value());
     step("create_buffer", [this] { return runtime_->create_buffer(1000); });
     step("create_workspace", [this] { return runtime_->create_workspace(*plan_); });
     step("write", [this] { return runtime_->write(buffer_, 4, std::as_bytes(std::span(numbers_))); });

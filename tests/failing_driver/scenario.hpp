@@ -1,12 +1,8 @@
 // What is tried on the failing driver: calls of the library, with all that they need already made.
 #pragma once
 
-#include <vkattn/attention_plan.hpp>
-#include <vkattn/backward.hpp>
-#include <vkattn/cache.hpp>
-#include <vkattn/matmul.hpp>
-#include <vkattn/merge.hpp>
-#include <vkattn/multi_head_attention.hpp>
+#include <vulkan/vulkan_core.h>
+
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>
@@ -20,8 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "attention/tensor_table.hpp"
+#include "c/tensors.hpp"
+#include "failing_driver/host_memory.hpp"
 #include "support/host_vulkan.hpp"
+#include "support/small_problems.hpp"
 
 namespace vkattn::tests {
 
@@ -100,11 +98,10 @@ template <class Kind, class... Arguments>
   return {std::move(name), [=] { return std::make_unique<Kind>(arguments...); }, std::move(got_over)};
 }
 
-/// On a borrowed device; there, of training; of the runtime; of the first use of kernels there; of files; of
-/// score functions; of the C interface.
+/// On a borrowed device; of the runtime; of the first use of kernels there; of files; of score functions; of
+/// the C interface.
 /// @{
 [[nodiscard]] std::vector<ScenarioRow> core_scenarios();
-[[nodiscard]] std::vector<ScenarioRow> training_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> runtime_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> first_use_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> files_scenarios();
@@ -119,48 +116,6 @@ template <class Kind, class... Arguments>
 
 [[nodiscard]] inline VkCommandBuffer made_up_commands() {
   return reinterpret_cast<VkCommandBuffer>(std::uintptr_t{0x20000});
-}
-
-/// Attention with a second pass and parameters of its own, by the descriptor of C++ or of C.
-template <class Desc>
-[[nodiscard]] Desc small_attention_of(Desc desc) {
-  desc.query_heads = desc.kv_heads = 2;
-  desc.query_length = 3;
-  desc.kv_length = 200;
-  desc.head_dim = 16;
-  desc.softcap = 3;
-  return desc;
-}
-
-[[nodiscard]] inline AttentionDesc small_attention() {
-  return small_attention_of(AttentionDesc{});
-}
-
-[[nodiscard]] inline BackwardDesc small_gradients(AttentionDesc attention = small_attention()) {
-  BackwardDesc desc;
-  attention.has_lse = true;
-  desc.attention = attention;
-  return desc;
-}
-
-/// A product whose sum over its inner dimension can be split.
-[[nodiscard]] inline MatmulDesc small_product() {
-  MatmulDesc desc;
-  desc.rows = desc.columns = 8;
-  desc.inner = 200;
-  desc.has_bias = true;
-  return desc;
-}
-
-/// A layer without biases, which its gradients would take two more multiplications for.
-[[nodiscard]] inline MultiHeadAttentionDesc small_layer() {
-  MultiHeadAttentionDesc desc;
-  desc.attention.query_heads = desc.attention.kv_heads = 2;
-  desc.attention.query_length = 3;
-  desc.d_model = 16;
-  desc.has_input_bias = desc.has_output_bias = false;
-  desc.saves_for_gradients = true;
-  return desc;
 }
 
 /// The Vulkan on the host as a GPU with some features, whose buffers lie in memory that the host does not
@@ -183,21 +138,13 @@ inline void use_host_device(bool is_memory_visible) {
   return options;
 }
 
-[[nodiscard]] inline AppendDesc small_append() {
-  AppendDesc desc;
-  desc.kv_heads = 2;
-  desc.new_length = 3;
-  desc.head_dim = 16;
-  desc.cache_length = 8;
-  return desc;
-}
-
-/// The tensors that the descriptor uses, in buffers with numbers behind `number`.
-template <class Tensors = AttentionTensors, class Desc>
-[[nodiscard]] Tensors made_up_tensors(const Desc& desc, std::uintptr_t number = 0) {
-  Tensors tensors;
-  for (const auto& row : detail::tensor_table<Tensors>()) {
-    if (row.is_used(desc)) tensors.*row.range = made_up_buffer(++number);
+/// The tensors that a plan has a use for, in buffers of their numbers.
+template <class Plan>
+[[nodiscard]] typename Plan::Tensors made_up_tensors(const Plan& plan) {
+  const UncountedMemory ours;
+  typename Plan::Tensors tensors;
+  for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+    if (c::range_bytes(plan, tensor, 0) != 0) *c::place(tensors, tensor) = made_up_buffer(tensor + 1);
   }
   return tensors;
 }

@@ -73,7 +73,7 @@ class Scoring : public OnDevice {
     step("plan with what was loaded", [this] {
       const AttentionDesc desc = with_scores(must(load_score_shaders(blob_)));
       const AttentionPlan plan = must(AttentionPlan::create(device_, desc, of_scored_tiles()));
-      AttentionTensors tensors = made_up_tensors(desc);
+      AttentionTensors tensors = made_up_tensors(plan);
       tensors.score_buffers[0] = made_up_buffer(50);
       plan.record(made_up_commands(), must(plan.make_bindings(tensors, made_up_buffer(100))));
     });
@@ -138,12 +138,12 @@ class InterfaceScoring : public InterfaceOnDevice {
       must_succeed(vkattn_score_function_release(function.get()));
     });
     step("plan", [this] {
-      vkattn_attention_desc desc = small_c_attention();
-      desc.score_function = function_.get();
+      problem_.structure.score_function = function_.get();
       vkattn_plan_options options = initial(vkattn_plan_options_init);
       options.kernel = "tile";
       OwnedPlan plan;
-      must_succeed(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
+      must_succeed(
+          vkattn_plan_create_attention(device_.get(), &problem_.structure, &options, plan.target(), &error_));
       CTensors tensors{};
       vkattn_execution execution = execution_of(plan.get(), tensors);
       const BufferRange range = made_up_buffer(90);
@@ -161,6 +161,7 @@ class InterfaceScoring : public InterfaceOnDevice {
  private:
   std::vector<std::string> shaders_ = shaders_of_tiles(borrow_device().value());
   std::vector<const char*> names_;
+  CProblem<AttentionDesc> problem_{small_attention()};
   std::vector<std::byte> blob_ = save_score_shaders(MadeUpScores(), shaders_).value();
   OwnedScoreFunction function_;
 };
