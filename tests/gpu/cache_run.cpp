@@ -25,8 +25,7 @@ struct Part {
   bool rotated, cached;
   const std::vector<float>* scales = nullptr;
   TensorDesc source{}, target{};
-  std::int64_t heads = 0, dims = 0;
-  Image from{}, to{};  ///< `to` is what is expected
+  TensorExtents extents{};
 };
 
 class AppendRun {
@@ -55,52 +54,49 @@ class AppendRun {
     return plan;
   }
 
+  /// Of all rows, each with what is there before: new rows and numbers between NaN, other words elsewhere.
   void make_images() {
-    const AppendDesc& desc = test_.desc;
-    using Tensors = AppendTensors;
-    add_part({"key", &Tensors::key, &Tensors::cache_key, true, true, &test_.key_scales});
-    add_part({"value", &Tensors::value, &Tensors::cache_value, false, true, &test_.value_scales});
-    add_part({"query", &Tensors::query, &Tensors::query_output, true, false});
-    const auto numbers = [&](const auto& values, BufferRange AppendTensors::*range) {
-      Image image = make_image(static_cast<std::int64_t>(values.size() * 4), test_.shift * 4, 3);
-      if (!values.empty()) {
-        std::memcpy(image.bytes.data() + image.offset, values.data(), values.size() * 4);
-      }
-      numbers_.emplace_back(range, std::move(image));
-    };
-    numbers(test_.positions, &Tensors::positions);
-    numbers(test_.new_lengths, &Tensors::new_lengths);
-    numbers(test_.cumulative_new_lengths, &Tensors::cumulative_new_lengths);
-    numbers(test_.page_table, &Tensors::page_table);
-    numbers(test_.key_scales, &Tensors::key_scales);
-    numbers(test_.value_scales, &Tensors::value_scales);
-    numbers(test_.frequencies, &Tensors::frequencies);
-    if (desc.writes_kv_lengths) {
-      kv_lengths_ = make_image(desc.batch * 4, test_.shift * 4, 0xd5dbd1ddU);
+    using T = AppendTensors;
+    parts_ = {{"key", &T::key, &T::cache_key, true, true, &test_.key_scales},
+              {"value", &T::value, &T::cache_value, false, true, &test_.value_scales},
+              {"query", &T::query, &T::query_output, true, false}};
+    for (const detail::AppendTensorRow& row : detail::tensor_table<AppendTensors>()) {
+      if (shares_its_image(row.range)) continue;
+      images_[row.range] = make_image(static_cast<std::int64_t>(row.bytes(test_.desc)),
+                                      test_.shift * element_bytes(row.storage(test_.desc).type),
+                                      row.use.written ? 0xd5dbd1ddU : 0x7fc0beefU);
     }
+    for (Part& part : parts_) {
+      part.source = detail::row_of(part.source_range).storage(test_.desc);
+      part.target = detail::row_of(part.target_range).storage(test_.desc);
+      part.extents = detail::row_of(part.source_range).extents(test_.desc);
+      fill(part, static_cast<std::uint64_t>(&part - parts_.data()));
+    }
+    const auto numbers = [&](BufferRange T::*range, const auto& values) {
+      const auto bytes = std::as_bytes(std::span(values));
+      const std::size_t used = std::min<std::size_t>(bytes.size(), detail::row_of(range).bytes(test_.desc));
+      if (used != 0) std::ranges::copy(bytes.first(used), images_[range].at(0, used).begin());
+    };
+    numbers(&T::positions, test_.positions);
+    numbers(&T::new_lengths, test_.new_lengths);
+    numbers(&T::cumulative_new_lengths, test_.cumulative_new_lengths);
+    numbers(&T::page_table, test_.page_table);
+    numbers(&T::key_scales, test_.key_scales);
+    numbers(&T::value_scales, test_.value_scales);
+    numbers(&T::frequencies, test_.frequencies);
   }
 
-  void add_part(Part part) {
-    const detail::AppendTensorRow& source = detail::row_of(part.source_range);
-    const TensorExtents extents = source.extents(test_.desc);
-    part.source = source.storage(test_.desc);
-    part.target = detail::row_of(part.target_range).storage(test_.desc);
-    part.heads = extents.heads;
-    part.dims = extents.dims;
-    part.from = tensor_image(part.source_range, 0x7fc0beefU);
-    fill(part, extents, parts_.size());
-    const bool shares = test_.in_place && !part.cached;
-    if (!shares) part.to = tensor_image(part.target_range, 0xd5dbd1ddU);
-    parts_.push_back(std::move(part));
+  [[nodiscard]] bool shares_its_image(BufferRange AppendTensors::*range) const {
+    return test_.in_place && range == &AppendTensors::query_output;
+  }
+  [[nodiscard]] Image& image(BufferRange AppendTensors::*range) {
+    return images_[shares_its_image(range) ? &AppendTensors::query : range];
   }
 
-  Image tensor_image(BufferRange AppendTensors::*tensor, std::uint32_t filler) const {
-    const detail::AppendTensorRow& row = detail::row_of(tensor);
-    return make_image(static_cast<std::int64_t>(row.bytes(test_.desc)),
-                      test_.shift * element_bytes(row.storage(test_.desc).type), filler);
-  }
-
-  void fill(Part& part, const TensorExtents& e, std::uint64_t stream) const {
+  void fill(const Part& part, std::uint64_t stream) {
+    const TensorExtents& e = part.extents;
+    Image& from = image(part.source_range);
+    if (from.bytes.empty()) return;
     std::uint64_t counter = 0;
     for (std::int64_t b = 0; b < e.batch; ++b) {
       for (std::int64_t h = 0; h < e.heads; ++h) {
@@ -108,7 +104,7 @@ class AppendRun {
           for (std::int64_t d = 0; d < e.dims; ++d, ++counter) {
             const DataType type = part.source.type;
             const bool given = stream == 0 && !test_.key_elements.empty();
-            write_bits(part.from, part.source, byte_of(part.source, b, h, r, d),
+            write_bits(from, part.source, byte_of(part.source, b, h, r, d),
                        given ? encoded(type, test_.key_elements[counter])
                              : random_element(type, test_.seed * 8 + stream, counter));
           }
@@ -129,26 +125,17 @@ class AppendRun {
   }
 
   void upload() {
-    const auto send = [&](Image& image) {
-      if (!image.bytes.empty()) image.buffer = filled_buffer(runtime_, image.bytes);
-    };
-    for (Part& part : parts_) {
-      send(part.from);
-      send(part.to);
+    for (const detail::AppendTensorRow& row : detail::tensor_table<AppendTensors>()) {
+      Image& its = images_[row.range];
+      if (!its.bytes.empty()) its.buffer = filled_buffer(runtime_, its.bytes);
     }
-    for (auto& [range, image] : numbers_) send(image);
-    send(kv_lengths_);
   }
 
-  void execute(const AppendPlan& plan) const {
+  void execute(const AppendPlan& plan) {
     AppendTensors tensors;
-    for (const Part& part : parts_) {
-      const bool shares = test_.in_place && !part.cached;
-      tensors.*part.source_range = part.from.range();
-      tensors.*part.target_range = shares ? part.from.range() : part.to.range();
+    for (const detail::AppendTensorRow& row : detail::tensor_table<AppendTensors>()) {
+      tensors.*row.range = image(row.range).range();
     }
-    for (const auto& [range, image] : numbers_) tensors.*range = image.range();
-    tensors.kv_lengths = kv_lengths_.range();
     if (!test_.push_descriptors) return bind_and_execute(runtime_, plan, tensors);
     Result<void> status;
     must(runtime_.execute([&](VkCommandBuffer c) { status = plan.record(c, tensors); }));
@@ -156,21 +143,22 @@ class AppendRun {
   }
 
   testing::AssertionResult compare() {
-    for (Part& part : parts_) {
-      const bool shares = test_.in_place && !part.cached;
-      if (auto r = same_bytes(part.name, shares ? nullptr : &part.from); !r) return r;
-      Image& target = shares ? part.from : part.to;
+    for (const Part& part : parts_) {
+      Image& target = image(part.target_range);
       if (target.bytes.empty()) continue;
       got_.offset = target.offset;
       got_.bytes = elements_of<std::byte>(runtime_, target.buffer, target.bytes.size());
       // Expectations are made of the source, which in place is the target: row by row, elements read first.
       if (auto r = expect_rows(part, target); !r) return r;
-      if (auto r = same_bytes(part.name, &target); !r) return r << " (target)";
     }
-    for (auto& [range, image] : numbers_) {
-      if (auto r = same_bytes("numbers", &image); !r) return r;
+    if (test_.desc.writes_kv_lengths) expect_lengths();
+    for (const detail::AppendTensorRow& row : detail::tensor_table<AppendTensors>()) {
+      if (auto r = same_bytes(row.name, images_[row.range]); !r) return r;
     }
-    if (kv_lengths_.bytes.empty()) return testing::AssertionSuccess();
+    return testing::AssertionSuccess();
+  }
+
+  void expect_lengths() {
     const std::int64_t room = test_.desc.cache.mapping == KeyMapping::kContiguous ? test_.desc.cache_length
                               : test_.desc.cache.mapping == KeyMapping::kRing
                                   ? std::int64_t{0x7fffffff}
@@ -178,18 +166,17 @@ class AppendRun {
     for (std::int64_t b = 0; b < test_.desc.batch; ++b) {
       const auto length =
           static_cast<std::int32_t>(std::clamp<std::int64_t>(position_of(b) + rows_of(b).count, 0, room));
-      std::memcpy(kv_lengths_.at(b * 4, 4).data(), &length, 4);
+      std::memcpy(image(&AppendTensors::kv_lengths).at(b * 4, 4).data(), &length, 4);
     }
-    return same_bytes("kv_lengths", &kv_lengths_);
   }
 
-  testing::AssertionResult same_bytes(const char* name, const Image* image) const {
-    if (image == nullptr || image->bytes.empty()) return testing::AssertionSuccess();
-    const auto now = elements_of<std::byte>(runtime_, image->buffer, image->bytes.size());
-    const auto [want, is] = std::mismatch(image->bytes.begin(), image->bytes.end(), now.begin());
-    if (want == image->bytes.end()) return testing::AssertionSuccess();
+  testing::AssertionResult same_bytes(std::string_view name, const Image& image) const {
+    if (image.bytes.empty()) return testing::AssertionSuccess();
+    const auto now = elements_of<std::byte>(runtime_, image.buffer, image.bytes.size());
+    const auto [want, is] = std::mismatch(image.bytes.begin(), image.bytes.end(), now.begin());
+    if (want == image.bytes.end()) return testing::AssertionSuccess();
     return testing::AssertionFailure()
-           << name << ": byte " << want - image->bytes.begin() - static_cast<std::ptrdiff_t>(image->offset)
+           << name << ": byte " << want - image.bytes.begin() - static_cast<std::ptrdiff_t>(image.offset)
            << " from the first element on is " << static_cast<int>(*is) << " but should be "
            << static_cast<int>(*want);
   }
@@ -213,8 +200,8 @@ class AppendRun {
   }
 
   /// That the elements of a row of the target are what they were.
-  [[nodiscard]] bool is_untouched(Part& part, Image& target, const CacheRow& row, std::int64_t head) {
-    for (std::int64_t d = 0; d < part.dims; d += block_elements(part.target.type)) {
+  [[nodiscard]] bool is_untouched(const Part& part, Image& target, const CacheRow& row, std::int64_t head) {
+    for (std::int64_t d = 0; d < part.extents.dims; d += block_elements(part.target.type)) {
       const std::int64_t byte = byte_of(part.target, row.batch, head, row.row, d);
       const std::size_t size = block_bytes(part.target.type);
       const auto was = target.at(byte, size);
@@ -223,7 +210,7 @@ class AppendRun {
     return true;
   }
 
-  testing::AssertionResult expect_rows(Part& part, Image& target) {
+  testing::AssertionResult expect_rows(const Part& part, Image& target) {
     const CacheLayout& cache = test_.desc.cache;
     for (std::int64_t b = 0; b < test_.desc.batch; ++b) {
       const NewRows rows = rows_of(b);
@@ -234,7 +221,7 @@ class AppendRun {
         if (part.cached) row = cache_row(test_.desc, test_.page_table, b, position);
         if (!row || is_behind_the_last(test_.desc, test_.cumulative_new_lengths, from.row)) continue;
         if (part.cached && cache.mapping == KeyMapping::kRing && r + cache.ring_length < rows.count) continue;
-        for (std::int64_t h = 0; h < part.heads; ++h) {
+        for (std::int64_t h = 0; h < part.extents.heads; ++h) {
           if (is_shared(b, from) && is_untouched(part, target, *row, h)) continue;
           if (auto result = expect_row(part, target, from, *row, h, position); !result) {
             return result << ": " << part.name << ", batch " << b << ", head " << h << ", row " << r;
@@ -245,13 +232,13 @@ class AppendRun {
     return testing::AssertionSuccess();
   }
 
-  testing::AssertionResult expect_row(Part& part, Image& target, const CacheRow& from, const CacheRow& to,
-                                      std::int64_t head, std::int64_t position) {
-    const auto dims = static_cast<std::size_t>(part.dims);
+  testing::AssertionResult expect_row(const Part& part, Image& target, const CacheRow& from,
+                                      const CacheRow& to, std::int64_t head, std::int64_t position) {
+    const auto dims = static_cast<std::size_t>(part.extents.dims);
     std::vector<std::uint32_t> bits(dims);
     std::vector<float> elements(dims);
     for (std::size_t d = 0; d < dims; ++d) {
-      bits[d] = read_bits(part.from, part.source,
+      bits[d] = read_bits(image(part.source_range), part.source,
                           byte_of(part.source, from.batch, head, from.row, static_cast<std::int64_t>(d)));
       elements[d] = decoded(part.source.type, bits[d]);
     }
@@ -272,7 +259,8 @@ class AppendRun {
     return expect_elements(part, target, bits, elements, to, head, position);
   }
 
-  testing::AssertionResult expect_elements(Part& part, Image& target, const std::vector<std::uint32_t>& bits,
+  testing::AssertionResult expect_elements(const Part& part, Image& target,
+                                           const std::vector<std::uint32_t>& bits,
                                            const std::vector<float>& elements, const CacheRow& to,
                                            std::int64_t head, std::int64_t position) {
     const RotaryDesc rotary = part.rotated ? test_.desc.rotary : RotaryDesc{};
@@ -354,9 +342,8 @@ class AppendRun {
   const AppendCase& test_;
   const AppendRunOptions& options_;
   std::vector<Part> parts_;
-  std::vector<std::pair<BufferRange AppendTensors::*, Image>> numbers_;
-  Image kv_lengths_;
-  Image got_;  ///< the target as it came back
+  detail::PerTensor<Image, AppendTensors> images_;  ///< what is expected, once it was executed
+  Image got_;                                       ///< the target as it came back
   AppendReport report_;
 };
 
