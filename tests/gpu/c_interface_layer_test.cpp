@@ -1,60 +1,48 @@
-// The C interface on a device: gradients, products and layers, whose bits are those of the C++ classes.
+// The C interface on a device: appends, merges, gradients, products and layers, whose bits are those of the
+// C++ classes.
 #include <algorithm>
-#include <cstring>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "gpu/c_interface.hpp"
+#include "support/c_problem.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-/// What a call does with a tensor that it is given.
-enum class TensorUse { kRead, kWritten, kZero };  ///< the last: read as integers, which are 0
-
-/// A tensor of float32 of a test, with the elements that it must have.
-struct GivenTensor {
-  vkattn_tensor tensor;
-  std::size_t elements;
-  TensorUse use = TensorUse::kRead;
-};
-
 class CInterfaceLayers : public CInterfaceTest {
  protected:
-  /// Runs both on the same numbers and compares every byte.
-  template <class Plan>
-  void expect_the_same(const Plan& plan, const OwnedPlan& c_plan, const std::vector<GivenTensor>& rows) {
+  /// Plans, asks and runs both on the same numbers, and compares every byte.
+  template <class Desc>
+  void expect_the_same(const Desc& desc) {
+    SCOPED_TRACE(InC<Desc>::kName);
+    const auto plan = must(Desc::Plan::create(runtime().device(), desc, tiles_in_parts<Desc>()));
+    const vkattn_plan_options options = tiles_in_parts_of_c<Desc>();
+    const CProblem<Desc> in_c(desc);
+    const OwnedPlan c_plan = plan_of(InC<Desc>::kCreate, in_c.structure, &options);
     const Buffer buffer = must(runtime().create_buffer(1U << 19U));
-    // Small numbers of both signs, each another one.
+    const Execution execution = execution_of(c_plan, placed(c_plan, buffer));
+    EXPECT_EQ(execution.its.workspace_size, plan.requirements().workspace_bytes);
+    // Small numbers of both signs, each another one; positions of a cache are 0.
     std::vector<float> numbers(buffer.size() / 4);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = static_cast<float>((i * 2654435761U >> 8U) % 4001) / 2000 - 1;
     }
-    const Execution execution = execution_of(c_plan, placed(c_plan, buffer));
-    EXPECT_EQ(execution.its.workspace_size, plan.requirements().workspace_bytes);
-    EXPECT_EQ(execution.tensors.size(), rows.size());
-    const auto row_of = [&](const vkattn_binding& its) {
-      const auto found = std::ranges::find(rows, its.tensor, &GivenTensor::tensor);
-      return found != rows.end() ? *found : GivenTensor{its.tensor, 0};
-    };
     for (const vkattn_binding& each : execution.tensors) {
-      EXPECT_EQ(each.size, row_of(each).elements * 4) << "tensor " << each.tensor;
-      if (row_of(each).use == TensorUse::kZero) std::fill_n(&numbers[each.offset / 4], each.size / 4, 0.0F);
+      if (each.tensor == VKATTN_TENSOR_POSITIONS) std::fill_n(&numbers[each.offset / 4], each.size / 4, 0.0F);
     }
     const auto after = [&](const auto& executes) {
       must(runtime().write(buffer, 0, std::as_bytes(std::span(numbers))));
       executes();
       return elements_of<std::uint32_t>(runtime(), buffer, numbers.size());
     };
+    const auto nothing = after([] {});
     const auto expected = after([&] {
-      bind_and_execute(runtime(), plan, c::tensors_of<Plan>(execution.its).value(),
+      bind_and_execute(runtime(), plan, c::tensors_of<typename Desc::Plan>(execution.its).value(),
                        execution.workspace.range());
     });
-    for (const vkattn_binding& each : execution.tensors) {
-      const bool has_changed =
-          std::memcmp(&expected[each.offset / 4], &numbers[each.offset / 4], each.size) != 0;
-      EXPECT_EQ(has_changed, row_of(each).use == TensorUse::kWritten) << "tensor " << each.tensor;
-    }
+    EXPECT_FALSE(expected == nothing);
     EXPECT_TRUE(after([&] { execute(c_plan, execution.its); }) == expected);
     EXPECT_TRUE(after([&] { execute_slices(c_plan, execution.its); }) == expected) << "in slices";
     EXPECT_EQ(text_of(vkattn_plan_describe, c_plan), plan.describe());
@@ -121,134 +109,48 @@ class CInterfaceLayers : public CInterfaceTest {
   }
 };
 
-// What the C++ plans are made of is what the unit tests of the C interface have compared member by member.
-
-TEST_F(CInterfaceLayers, GradientsAreThoseOfCpp) {
-  const Problem problem = parsed("b2 hq4 hkv2 9x20 d16 causal softcap=3 lse");
-  vkattn_attention_desc attention = desc_of(problem.desc);
-  attention.has_sinks = 1;
-  vkattn_backward_desc c_desc = initial(vkattn_backward_desc_init);
-  c_desc.attention = &attention;
-  c_desc.has_grad_sinks = 1;
-  const auto plan = must(BackwardPlan::create(runtime().device(), must(c::backward_desc(&c_desc))));
-  const OwnedPlan c_plan = plan_of(vkattn_plan_create_backward, c_desc);
-  EXPECT_EQ(choice_of(c_plan).kernel, plan.kernel_name());
-  EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_BLOCK_MASK, 0), 0U);
-  EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_GRAD_MASK, 0), 0U);
-  EXPECT_NE(self_test_of(c_plan).get(), nullptr);
-  constexpr std::size_t kQuery = 2 * 4 * 9 * 16, kKey = 2 * 2 * 20 * 16;
-  expect_the_same(plan, c_plan,
-                  {{VKATTN_TENSOR_QUERY, kQuery},
-                   {VKATTN_TENSOR_KEY, kKey},
-                   {VKATTN_TENSOR_VALUE, kKey},
-                   {VKATTN_TENSOR_OUTPUT, kQuery},
-                   {VKATTN_TENSOR_LSE, 2 * 4 * 9},
-                   {VKATTN_TENSOR_SINKS, 4},
-                   {VKATTN_TENSOR_GRAD_OUTPUT, kQuery},
-                   {VKATTN_TENSOR_GRAD_QUERY, kQuery, TensorUse::kWritten},
-                   {VKATTN_TENSOR_GRAD_KEY, kKey, TensorUse::kWritten},
-                   {VKATTN_TENSOR_GRAD_VALUE, kKey, TensorUse::kWritten},
-                   {VKATTN_TENSOR_GRAD_SINKS, 4, TensorUse::kWritten}});
+// What the C++ plans are made of is what the unit tests of the C interface have compared member by member;
+// that a number is the tensor of its name is in tests/unit/every_operation_test.cpp.
+TEST_F(CInterfaceLayers, PlansOfEveryOperationAreThoseOfCpp) {
+  std::apply([&](const auto&... desc) { (expect_the_same(desc), ...); }, small_problems());
 }
 
-TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
-  const vkattn_matrix_strides strides{0, 1, 300};  // a weight, transposed
-  vkattn_matmul_desc c_desc = initial(vkattn_matmul_desc_init);
-  c_desc.batch = 2;
-  c_desc.rows = 13;
-  c_desc.columns = 20;
-  c_desc.inner = 300;
-  c_desc.has_bias = c_desc.accumulates = 1;
-  c_desc.b.strides = &strides;
-  vkattn_plan_options c_options = initial(vkattn_plan_options_init);
-  c_options.inner_splits = 2;
-  c_options.kernel = "tile";
-  const auto plan = must(MatmulPlan::create(runtime().device(), must(c::matmul_desc(&c_desc)),
-                                            {.kernel = "tile", .inner_splits = 2}));
-  // Its block sizes, asked for by name.
-  vkattn_kernel_choice choice{};
-  {
-    const OwnedPlan by_table = plan_of(vkattn_plan_create_matmul, c_desc, &c_options);
-    choice = choice_of(by_table);
-    EXPECT_STREQ(choice.kernel, "tile");
-    EXPECT_EQ(text_of(vkattn_plan_get_configuration, by_table), plan.configuration());
-    EXPECT_EQ(vkattn_plan_needs_self_test(by_table), 0U);
-    EXPECT_NE(self_test_of(by_table).get(), nullptr);
-    EXPECT_EQ(choice.tile.keys, plan.tile().inner);
-  }
-  c_options.tile = &choice.tile;
-  expect_the_same(plan, plan_of(vkattn_plan_create_matmul, c_desc, &c_options),
-                  {{VKATTN_TENSOR_A, 2 * 13 * 300},
-                   {VKATTN_TENSOR_B, 20 * 300},
-                   {VKATTN_TENSOR_BIAS, 20},
-                   {VKATTN_TENSOR_OUTPUT, 2 * 13 * 20, TensorUse::kWritten}});
-}
-
-/// Of 4 heads of 8 dims, two of them of keys and values.
-constexpr std::size_t kInputWeight = (32 + 16 + 16) * 32, kInputBias = 64, kOutputWeight = 32 * 32,
-                      kOutputBias = 32;
-
-TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
+/// With weights and their mean, biases, and gradients that are added to what is there.
+TEST_F(CInterfaceLayers, WholeLayersAreThoseOfCpp) {
   vkattn_attention_desc attention = heads();
-  vkattn_multi_head_attention_desc c_desc = whole_layer_of(attention);
-  const auto plan =
-      must(MultiHeadAttentionPlan::create(runtime().device(), must(c::multi_head_attention_desc(&c_desc))));
-  constexpr std::size_t kRows = 2 * 5 * 32;
-  const std::vector<GivenTensor> read{{VKATTN_TENSOR_QUERY, kRows},
-                                      {VKATTN_TENSOR_ALIBI_SLOPES, 4},
-                                      {VKATTN_TENSOR_IN_PROJ_WEIGHT, kInputWeight},
-                                      {VKATTN_TENSOR_IN_PROJ_BIAS, kInputBias},
-                                      {VKATTN_TENSOR_OUT_PROJ_WEIGHT, kOutputWeight},
-                                      {VKATTN_TENSOR_OUT_PROJ_BIAS, kOutputBias}};
-  const auto with_read = [&](std::vector<GivenTensor> rows) {
-    rows.insert(rows.end(), read.begin(), read.end());
-    return rows;
-  };
-  expect_the_same(plan, plan_of(vkattn_plan_create_multi_head_attention, c_desc),
-                  with_read({{VKATTN_TENSOR_OUTPUT, kRows, TensorUse::kWritten},
-                             {VKATTN_TENSOR_SAVED, plan.saved_bytes() / 4, TensorUse::kWritten},
-                             {VKATTN_TENSOR_WEIGHTS, 2 * 4 * 5 * 5, TensorUse::kWritten},
-                             {VKATTN_TENSOR_AVERAGED_WEIGHTS, 2 * 5 * 5, TensorUse::kWritten}}));
-
-  vkattn_multi_head_attention_backward_desc c_backward =
-      initial(vkattn_multi_head_attention_backward_desc_init);
-  c_backward.forward = &c_desc;
-  c_backward.adds_to_parameters = c_backward.has_grad_alibi_slopes = 1;
-  const auto gradients = must(MultiHeadAttentionBackwardPlan::create(
-      runtime().device(), must(c::multi_head_attention_backward_desc(&c_backward))));
-  // What the forward pass wrote beside `saved` is not bound.
-  expect_the_same(gradients, plan_of(vkattn_plan_create_multi_head_attention_backward, c_backward),
-                  with_read({{VKATTN_TENSOR_SAVED, plan.saved_bytes() / 4},
-                             {VKATTN_TENSOR_GRAD_OUTPUT, kRows},
-                             {VKATTN_TENSOR_GRAD_QUERY, kRows, TensorUse::kWritten},
-                             {VKATTN_TENSOR_GRAD_ALIBI_SLOPES, 4, TensorUse::kWritten},
-                             {VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT, kInputWeight, TensorUse::kWritten},
-                             {VKATTN_TENSOR_GRAD_IN_PROJ_BIAS, kInputBias, TensorUse::kWritten},
-                             {VKATTN_TENSOR_GRAD_OUT_PROJ_WEIGHT, kOutputWeight, TensorUse::kWritten},
-                             {VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS, kOutputBias, TensorUse::kWritten}}));
+  const vkattn_multi_head_attention_desc whole = whole_layer_of(attention);
+  MultiHeadAttentionBackwardDesc gradients{.forward = must(c::multi_head_attention_desc(&whole))};
+  gradients.adds_to_parameters = gradients.attention.has_grad_alibi_slopes = true;
+  expect_the_same(gradients.forward);
+  expect_the_same(gradients);
 }
 
 TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {
-  vkattn_attention_desc attention = heads();
-  attention.query_length = 2;
-  attention.kv_length = 7;
-  attention.align = VKATTN_ALIGN_BOTTOM_RIGHT;
-  vkattn_multi_head_attention_desc c_desc = layer_of(attention);
-  c_desc.has_cache = 1;
-  const auto plan =
-      must(MultiHeadAttentionPlan::create(runtime().device(), must(c::multi_head_attention_desc(&c_desc))));
-  expect_the_same(plan, plan_of(vkattn_plan_create_multi_head_attention, c_desc),
-                  {{VKATTN_TENSOR_QUERY, 2 * 2 * 32},
-                   {VKATTN_TENSOR_ALIBI_SLOPES, 4},
-                   {VKATTN_TENSOR_POSITIONS, 2, TensorUse::kZero},
-                   {VKATTN_TENSOR_IN_PROJ_WEIGHT, kInputWeight},
-                   {VKATTN_TENSOR_IN_PROJ_BIAS, kInputBias},
-                   {VKATTN_TENSOR_OUT_PROJ_WEIGHT, kOutputWeight},
-                   {VKATTN_TENSOR_OUT_PROJ_BIAS, kOutputBias},
-                   {VKATTN_TENSOR_OUTPUT, 2 * 2 * 32, TensorUse::kWritten},
-                   {VKATTN_TENSOR_KV_LENGTHS, 2, TensorUse::kWritten},
-                   {VKATTN_TENSOR_CACHE_KEY, 2 * 2 * 7 * 8, TensorUse::kWritten},
-                   {VKATTN_TENSOR_CACHE_VALUE, 2 * 2 * 7 * 8, TensorUse::kWritten}});
+  MultiHeadAttentionDesc desc = small_layer();
+  desc.attention.query_length = 2;
+  desc.attention.kv_length = 7;
+  desc.attention.align = Align::kBottomRight;
+  desc.has_cache = true;
+  desc.saves_for_gradients = false;
+  expect_the_same(desc);
+}
+
+/// A weight is transposed. Block sizes are asked for by name.
+TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
+  MatmulDesc desc{.batch = 2, .rows = 13, .columns = 20, .inner = 300, .has_bias = true, .accumulates = true};
+  desc.b.strides = MatrixStrides{0, 1, 300};
+  expect_the_same(desc);
+  const CProblem<MatmulDesc> in_c(desc);
+  vkattn_plan_options options = tiles_in_parts_of_c<MatmulDesc>();
+  const OwnedPlan by_table = plan_of(vkattn_plan_create_matmul, in_c.structure, &options);
+  const vkattn_kernel_choice choice = choice_of(by_table);
+  EXPECT_STREQ(choice.kernel, "tile");
+  options.tile = &choice.tile;
+  const OwnedPlan by_name = plan_of(vkattn_plan_create_matmul, in_c.structure, &options);
+  EXPECT_EQ(text_of(vkattn_plan_get_configuration, by_name),
+            text_of(vkattn_plan_get_configuration, by_table));
+  EXPECT_EQ(vkattn_plan_needs_self_test(by_table), 0U);
+  EXPECT_NE(self_test_of(by_table).get(), nullptr);
 }
 
 TEST_F(CInterfaceLayers, ProductsTakePushDescriptors) {

@@ -159,50 +159,5 @@ TEST_F(CInterfaceTest, AttentionIsRight) {
   }
 }
 
-// Two parts of one row: the second has three times the weight.
-TEST_F(CInterfaceTest, AMergeIsRight) {
-  vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
-  desc.rows = 1;
-  desc.value_dim = 1;
-  const OwnedPlan plan = plan_of(vkattn_plan_create_merge, desc);
-  std::vector<float> elements(256);
-  elements[0] = 4, elements[1] = 8;                     // the parts
-  elements[16] = 2, elements[17] = 2 + std::log(3.0F);  // and their lse
-  const Buffer all = filled_buffer(runtime(), elements);
-  execute(plan, execution_of(plan, {{VKATTN_TENSOR_PARTS, all.handle(), 0, 8},
-                                    {VKATTN_TENSOR_PART_LSE, all.handle(), 64, 8},
-                                    {VKATTN_TENSOR_OUTPUT, all.handle(), 256, 4},
-                                    {VKATTN_TENSOR_LSE, all.handle(), 512, 4}})
-                    .its);
-  EXPECT_NEAR(elements_of<float>(runtime(), all, 1, 256)[0], 7.0F, 1e-5F);
-  EXPECT_NEAR(elements_of<float>(runtime(), all, 1, 512)[0], 2 + std::log(4.0F), 1e-5F);
-}
-
-/// One row after another into a contiguous cache, read back.
-TEST_F(CInterfaceTest, AnAppendIsRight) {
-  constexpr std::int64_t kDim = 8, kSlots = 4;
-  vkattn_append_desc desc = initial(vkattn_append_desc_init);
-  desc.kv_heads = desc.new_length = 1;
-  desc.head_dim = kDim;
-  desc.cache_length = kSlots;
-  desc.position = 2;
-  const OwnedPlan plan = plan_of(vkattn_plan_create_append, desc);
-  std::vector<float> given(2 * kDim);
-  for (std::size_t i = 0; i < given.size(); ++i) given[i] = static_cast<float>(i + 1);
-  const Buffer rows = filled_buffer(runtime(), given);
-  const Buffer cache = filled_buffer(runtime(), std::vector<float>(2 * kSlots * kDim, -1));
-  execute(plan, execution_of(
-                    plan, {{VKATTN_TENSOR_CACHE_VALUE, cache.handle(), kSlots * kDim * 4, kSlots * kDim * 4},
-                           {VKATTN_TENSOR_CACHE_KEY, cache.handle(), 0, kSlots * kDim * 4},
-                           {VKATTN_TENSOR_KEY, rows.handle(), 0, kDim * 4},
-                           {VKATTN_TENSOR_VALUE, rows.handle(), kDim * 4, kDim * 4}})
-                    .its);
-  const auto kept = elements_of<float>(runtime(), cache, 2 * kSlots * kDim);
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    const std::size_t tensor = i / (kSlots * kDim), row = i / kDim % kSlots, dim = i % kDim;
-    EXPECT_EQ(kept[i], row == 2 ? static_cast<float>(tensor * kDim + dim + 1) : -1.0F) << i;
-  }
-}
-
 }  // namespace
 }  // namespace vkattn::tests
