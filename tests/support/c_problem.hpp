@@ -44,7 +44,8 @@ class CProblem {
   template <class From, class To>
   void write(const From& from, To& to) {
     c::write_fields(from, to);
-    c::each_field(to, from, [this](const char*, auto& member, const auto& value) { point(value, member); });
+    c::each_field(to, from,
+                  [this](const char*, auto& member, const auto& value) { this->point(value, member); });
   }
   template <class T>
   T& keep(T value) {
