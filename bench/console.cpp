@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 
 #if defined(_WIN32)
 #include <io.h>
@@ -56,6 +57,14 @@ std::string percent(double share) {
 
 std::string count(std::uint64_t number, std::string_view noun) {
   return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
+std::string date_text() {
+  const std::time_t now = std::time(nullptr);
+  const std::tm* const utc = std::gmtime(&now);  // one thread
+  std::array<char, 64> text{};
+  if (utc == nullptr || std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", utc) == 0) return {};
+  return text.data();
 }
 
 std::size_t display_width(std::string_view text) {

@@ -23,6 +23,9 @@ namespace vkattn::console {
 /// "1 run", "3 runs".
 [[nodiscard]] std::string count(std::uint64_t number, std::string_view noun);
 
+/// The time of the call: "2026-01-31 12:00 UTC".
+[[nodiscard]] std::string date_text();
+
 /// Columns that a text takes on a terminal (code points; no wide characters).
 [[nodiscard]] std::size_t display_width(std::string_view text);
 /// The text with spaces after it, up to `width` columns.

@@ -71,9 +71,6 @@ enum class KernelNames { kLibrary, kBenchmark };
 /// either; empty is no name.
 void require_known_kernel(const std::string& kernel, KernelNames names = KernelNames::kLibrary);
 
-/// The time of the call: "2026-01-31 12:00 UTC".
-[[nodiscard]] std::string date_text();
-
 /// Prints to standard output, and fails where that does not take it all.
 void print(std::string_view text);
 

@@ -1,5 +1,7 @@
-// The picture of frame_budget.cpp, by cairo where the build has it.
+// The picture of frame_budget.cpp.
 #pragma once
+
+#include <vkattn/result.hpp>
 
 #include <string>
 #include <vector>
@@ -11,8 +13,7 @@ struct FrameTimes {
   std::vector<double> interval, attention;  // of each frame, in milliseconds; attention 0: none in this frame
 };
 
-// Two panels, one frame beside the other: time from frame to frame, and the device's time for attention with
-// its budget. False where it could not be written.
-bool draw(const FrameTimes& times, const std::string& path);
+// Two charts over the frames: time from frame to frame, and the device's time for attention with its budget.
+vkattn::Result<void> draw(const FrameTimes& times, const std::string& device, const std::string& path);
 
 }  // namespace crowd
