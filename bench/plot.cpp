@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <numbers>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "console.hpp"

@@ -158,7 +158,7 @@ Result<void> check_support() {
 }
 
 double text_width(const std::string& text, const TextStyle& style) {
-  thread_local const Context scratch = [] { return Context(cairo_create(make_surface(1, 1).get())); }();
+  thread_local const Context scratch(cairo_create(make_surface(1, 1).get()));
   cairo_text_extents_t extents{};
   set_font(scratch.get(), style);
   cairo_text_extents(scratch.get(), text.c_str(), &extents);

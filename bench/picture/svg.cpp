@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <numbers>
+#include <utility>
 
 #include "canvas.hpp"
 #include "console.hpp"
