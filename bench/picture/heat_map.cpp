@@ -21,7 +21,7 @@ constexpr double kTallestPanel = 640;
 constexpr double kCellWithNumber = 30, kCellWithGaps = 13;
 constexpr double kGap = 26;         // between panels
 constexpr double kPanelHead = 44;   // title and note
-constexpr double kLeastSlot = 196;  // room for a panel's note
+constexpr double kLeastSlot = 236;  // room for a panel's note
 constexpr double kAxisTitle = 22;
 constexpr double kMostLabel = 104;
 constexpr Stroke kTickMark = {kSoftInk, 0.8};
