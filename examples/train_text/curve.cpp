@@ -33,7 +33,8 @@ vkattn::Result<void> draw(const Curve& curve, const std::string& path) {
   for (std::size_t i = 0; i < curve.losses.size(); ++i) {
     const auto step = static_cast<double>(i + 1);
     each.points.push_back({step, static_cast<double>(curve.losses[i])});
-    if (i + 1 >= kMeanSteps) mean.points.push_back({step, smoothed(curve.losses, i)});
+    // In the middle of its steps: a mean that trails lies above a loss that falls.
+    if (i + 1 >= kMeanSteps) mean.points.push_back({step - kMeanSteps / 2.0, smoothed(curve.losses, i)});
   }
   vkattn::picture::Chart chart{"Loss of the next character", "", "nats", {each, mean}};
   if (curve.validation > 0) {
