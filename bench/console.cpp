@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 #if defined(_WIN32)
 #include <io.h>
@@ -101,6 +102,14 @@ std::string colored(std::string_view text, Color color) {
   if (!is_terminal(stdout) || (none != nullptr && *none != '\0') || is_dumb) return std::string(text);
   const char* const code = color == Color::kRed ? "31" : color == Color::kGreen ? "32" : "33";
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+}
+
+std::string date_text() {
+  const std::time_t now = std::time(nullptr);
+  const std::tm* const utc = std::gmtime(&now);  // one thread
+  std::array<char, 64> text{};
+  if (utc == nullptr || std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", utc) == 0) return {};
+  return text.data();
 }
 
 std::size_t display_width(std::string_view text) {

@@ -28,6 +28,8 @@ namespace vkattn::console {
 /// The text in the colour, where standard output is a terminal and NO_COLOR (no-color.org) is not set.
 enum class Color { kRed, kGreen, kYellow };
 [[nodiscard]] std::string colored(std::string_view text, Color color);
+/// The time of the call: "2026-01-31 12:00 UTC".
+[[nodiscard]] std::string date_text();
 
 /// Columns that a text takes on a terminal (code points; no wide characters).
 [[nodiscard]] std::size_t display_width(std::string_view text);

@@ -3,6 +3,8 @@
 
 #include <vulkan/vulkan_core.h>
 
+#include "console.hpp"
+
 namespace vkattn {
 
 std::string version_text(std::uint32_t vulkan_version) {
@@ -69,6 +71,12 @@ Json check_json(const harness::CheckReport& check) {
 
 std::string dump_json(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string drawable(const std::string& text) {
+  const std::string quoted =
+      Json(console::printable(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(quoted).get<std::string>();
 }
 
 }  // namespace vkattn

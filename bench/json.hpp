@@ -22,5 +22,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json check_json(const harness::CheckReport& check);
 /// Indented text with a line break at the end; bytes that are no UTF-8 (driver strings) are replaced.
 [[nodiscard]] std::string dump_json(const Json& json);
+/// Text that can be drawn: no control characters, and bytes that are no UTF-8 (driver strings) are replaced.
+[[nodiscard]] std::string drawable(const std::string& text);
 
 }  // namespace vkattn

@@ -3,383 +3,246 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numbers>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "console.hpp"
-#include "plot_canvas.hpp"
-#include "plot_colors.hpp"
+#include "picture/head.hpp"
 
 namespace vkattn::bench {
 namespace {
 
-constexpr PlotBox kFrame = {86, 84, 1082, 540};
-constexpr double kTableTop = 704;
+using namespace picture;
+
+constexpr double kFrameHeight = 500, kFrameLeft = 86, kRoofRoom = 190;
+constexpr double kTableGap = 84;  // beneath the frame: ticks and the axis's name
 constexpr double kTableRow = 24;
-constexpr double kTableLeft = 40, kTableRight = 1168;
+constexpr double kTableRight = kPictureWidth - kPictureMargin;
 constexpr double kBottomMargin = 22;
-/// Columns of the table: left edges of words, right edges of numbers.
-constexpr double kNameColumn = kTableLeft + 30, kProblemColumn = 284, kKernelColumn = 662;
-constexpr double kMedianColumn = 790, kIntensityColumn = 874, kRateColumn = 956;
-constexpr double kShareColumn = 984, kLimitColumn = 1084;
-constexpr double kMarkerRadius = 5;
-constexpr double kDiscRadius = 8.5;  // behind a number of the table
-
+constexpr double kDiscRadius = 8.5, kPointRadius = 2.5;
 constexpr Color kUnderRoof = {0.955, 0.97, 0.99};
-constexpr Color kRoofInk = {0.20, 0.27, 0.38};
 
-constexpr TextStyle kLabelText = {12, kInk, false, TextAlign::kLeft, true};
-constexpr TextStyle kRoofText = {12, kRoofInk, true, TextAlign::kLeft, true};
-
-const Color& kernel_color(std::size_t index) {
-  return kSeriesColors.at(std::min(index, kSeriesColors.size() - 1));
-}
-
-struct Unit {
-  double size = 1e9;
-  const char* name = "GFLOP/s";
+/// A column of the table: the left edge of words, or the right edge of numbers.
+struct Column {
+  double x = 0;
+  bool is_number = false;
 };
-
-std::string rate_text(double rate, const Unit& unit) {
-  return console::significant(rate / unit.size) + " " + unit.name;
-}
-
-std::string memory_text(double rate) {
-  return rate >= 1e12 ? console::significant(rate * 1e-12) + " TB/s"
-                      : console::significant(rate * 1e-9) + " GB/s";
-}
+constexpr Column kName = {kPictureMargin + 30}, kProblem = {284}, kKernel = {662}, kMedian = {790, true},
+                 kIntensity = {874, true}, kRate = {956, true}, kShare = {984}, kPercent = {1076, true},
+                 kLimit = {1084};
 
 /// Draws one plot.
 class Plot {
  public:
-  Plot(const Canvas& canvas, const PlotData& data)
-      : canvas_(canvas), data_(data), unit_(unit_of(data)), x_(x_axis(data)), y_(y_axis(data)) {
-    for (const PlotPoint& point : data.points)
-      anchors_.push_back(at(point.intensity, point.flops_per_second));
+  explicit Plot(const PlotData& data)
+      : data_(data),
+        is_tera_(!data.compute.empty() && data.compute.front().rate >= 2e12),
+        unit_(is_tera_ ? 1e12 : 1e9),
+        unit_name_(is_tera_ ? "TFLOP/s" : "GFLOP/s"),
+        head_(head_text(data), kPictureWidth),
+        frame_{kFrameLeft, head_.bottom() + 20, kTableRight - kRoofRoom - kFrameLeft, kFrameHeight},
+        x_(x_axis()),
+        y_(y_axis()) {}
+
+  [[nodiscard]] double height() const {
+    const double rows = static_cast<double>(data_.points.size()) + (data_.note.empty() ? 0 : 1);
+    return frame_.bottom() + kTableGap + rows * kTableRow + kBottomMargin;
   }
 
-  void draw() {
-    draw_captions();
-    canvas_.clipped(kFrame, [&] { draw_area(); });
-    draw_grid();
-    canvas_.clipped(kFrame, [&] { draw_roofs(); });
-    canvas_.outline(kFrame, {kSoftInk, 1, false});
-    draw_kernel_key();
-    label_roofs();
-    draw_points();
-    draw_table();
+  void draw(Canvas& canvas) const {
+    head_.draw(canvas);
+    draw_area(canvas);
+    draw_grid(canvas);
+    draw_roofs(canvas);
+    canvas.outline(frame_, {kSoftInk});
+    draw_points(canvas);
+    draw_table(canvas);
   }
 
  private:
-  static Unit unit_of(const PlotData& data) {
-    const bool tera = !data.compute.empty() && data.compute.front().rate >= 2e12;
-    return tera ? Unit{1e12, "TFLOP/s"} : Unit{};
+  /// Which colour is which kernel, and which slope is which memory.
+  static HeadText head_text(const PlotData& data) {
+    HeadText text = {data.title, data.caption, "", {}};
+    for (std::size_t i = 0; i < data.kernels.size(); ++i)
+      text.legend.push_back({"kernel " + data.kernels[i], Look::kDots, i});
+    for (std::size_t i = 0; i < data.memory.size(); ++i)
+      text.legend.push_back({data.memory[i].name + " " + memory_text(data.memory[i].rate), slope_look(i)});
+    return text;
   }
 
-  /// From left of the leftmost point and roof edge to right of the rightmost.
-  static LogAxis x_axis(const PlotData& data) {
-    double low = data.points.front().intensity, high = low;
-    for (const PlotPoint& point : data.points) {
-      low = std::min(low, point.intensity);
-      high = std::max(high, point.intensity);
-    }
-    if (!data.compute.empty() && !data.memory.empty()) {
-      const double edge = data.compute.front().rate / data.memory.front().rate;
-      low = std::min(low, edge);
-      high = std::max(high, edge);
-    }
-    return {low / 3.5, high * 3.5, kFrame.x, kFrame.right()};
+  static Look slope_look(std::size_t index) { return index == 0 ? Look::kRoof : Look::kDashed; }
+
+  static std::string memory_text(double rate) {
+    return rate >= 1e12 ? console::significant(rate * 1e-12) + " TB/s"
+                        : console::significant(rate * 1e-9) + " GB/s";
   }
 
-  static LogAxis y_axis(const PlotData& data) {
-    double low = data.points.front().flops_per_second, high = low;
-    for (const PlotPoint& point : data.points) {
-      low = std::min(low, point.flops_per_second);
-      high = std::max(high, point.flops_per_second);
+  /// From left of the leftmost point and edge of a roof to right of the rightmost.
+  [[nodiscard]] LogAxis x_axis() const {
+    double low = data_.points.front().intensity, high = low;
+    const auto take = [&](double value) {
+      low = std::min(low, value);
+      high = std::max(high, value);
+    };
+    for (const PlotPoint& point : data_.points) take(point.intensity);
+    if (!data_.compute.empty()) {
+      for (const PlotRoof& roof : data_.memory) take(data_.compute.front().rate / roof.rate);
     }
-    for (const PlotRoof& roof : data.compute) {
-      low = std::min(low, roof.rate);
-      high = std::max(high, roof.rate);
-    }
-    return {low / 2.5, high * 2.2, kFrame.bottom(), kFrame.y};
+    return {round_down(low / 2), round_up(high * 2), frame_.x, frame_.right()};
   }
 
-  [[nodiscard]] PlotPosition at(double intensity, double rate) const {
-    return {x_.position(intensity), y_.position(rate)};
+  [[nodiscard]] LogAxis y_axis() const {
+    double low = data_.points.front().flops_per_second, high = low;
+    const auto take = [&](double value) {
+      low = std::min(low, value);
+      high = std::max(high, value);
+    };
+    for (const PlotPoint& point : data_.points) take(point.flops_per_second);
+    for (const PlotRoof& roof : data_.compute) take(roof.rate);
+    return {round_down(low / unit_ / 1.5), round_up(high / unit_ * 1.1), frame_.bottom(), frame_.y};
   }
 
-  void draw_captions() const {
-    const TextStyle title = {21, kInk, true};
-    const TextStyle caption = {13, kSoftInk};
-    const double width = kTableRight - kTableLeft;
-    canvas_.text({kTableLeft, 38}, canvas_.fitted(data_.title, title, width), title);
-    canvas_.text({kTableLeft, 62}, canvas_.fitted(data_.caption, caption, width), caption);
+  [[nodiscard]] Position at(double intensity, double rate) const {
+    return {x_.position(intensity), y_.position(rate / unit_)};
   }
 
   /// What the roofs allow.
-  void draw_area() const {
+  void draw_area(Canvas& canvas) const {
     if (data_.compute.empty() || data_.memory.empty()) return;
-    const double flat = data_.compute.front().rate;
-    const double edge = flat / data_.memory.back().rate;
-    const double left = data_.memory.back().rate * x_.low();
-    const std::array corners = {
-        PlotPosition{kFrame.x, y_.position(std::min(left, flat))}, at(std::max(edge, x_.low()), flat),
-        PlotPosition{kFrame.right(), y_.position(flat)}, PlotPosition{kFrame.right(), kFrame.bottom()},
-        PlotPosition{kFrame.x, kFrame.bottom()}};
-    canvas_.fill(corners, kUnderRoof);
+    const double flat = data_.compute.front().rate, slope = data_.memory.back().rate;
+    const auto [from, to] = slope_line(data_.memory.back());
+    const std::array corners = {at(from, from * slope), at(to, flat), at(x_.high(), flat),
+                                Position{frame_.right(), frame_.bottom()},
+                                Position{x_.position(from), frame_.bottom()}};
+    canvas.fill(corners, kUnderRoof);
   }
 
-  void draw_grid() const {
-    const TextStyle across = {12, kSoftInk, false, TextAlign::kCenter};
-    const TextStyle upright = {12, kSoftInk, false, TextAlign::kRight};
-    const TextStyle title = {13, kInk, false, TextAlign::kCenter};
-    for (const PlotTick& tick : x_.ticks()) {
+  void draw_grid(Canvas& canvas) const {
+    for (const Tick& tick : x_.ticks()) {
       const double x = x_.position(tick.value);
-      canvas_.line({{x, kFrame.y}, {x, kFrame.bottom()}},
-                   {tick.label.empty() ? kFaintGrid : kGrid, 1, false});
-      canvas_.text({x, kFrame.bottom() + 19}, tick.label, across);
+      canvas.line({x, frame_.y}, {x, frame_.bottom()}, {tick.label.empty() ? kFaintGrid : kGrid});
+      canvas.text({x, frame_.bottom() + 19}, tick.label, kAcrossText);
     }
-    for (const PlotTick& tick :
-         LogAxis(y_.low() / unit_.size, y_.high() / unit_.size, kFrame.bottom(), kFrame.y).ticks()) {
-      const double y = y_.position(tick.value * unit_.size);
-      canvas_.line({{kFrame.x, y}, {kFrame.right(), y}}, {tick.label.empty() ? kFaintGrid : kGrid, 1, false});
-      canvas_.text({kFrame.x - 8, y + 4}, tick.label, upright);
+    for (const Tick& tick : y_.ticks()) {
+      const double y = y_.position(tick.value);
+      canvas.line({frame_.x, y}, {frame_.right(), y}, {tick.label.empty() ? kFaintGrid : kGrid});
+      canvas.text({frame_.x - 8, y + 4}, tick.label, kUprightText);
     }
-    canvas_.text({kFrame.center().x, kFrame.bottom() + 43},
-                 "arithmetic intensity: visible FLOP for each byte that has to move", title);
-    canvas_.text({34, kFrame.center().y}, unit_.name, title, -std::numbers::pi / 2);
+    canvas.text({frame_.center().x, frame_.bottom() + 43},
+                "arithmetic intensity: visible FLOP for each byte that has to move", kAcrossText);
+    canvas.text({34, frame_.center().y}, unit_name_, kAcrossText, -std::numbers::pi / 2);
   }
 
-  /// The part of a slope inside the frame, below the highest flat roof.
-  [[nodiscard]] PlotLine slope_line(const PlotRoof& roof) const {
-    const double top = data_.compute.empty() ? y_.high() : data_.compute.front().rate;
-    const double from = std::max(x_.low(), y_.low() / roof.rate);
-    const double to = std::min(x_.high(), top / roof.rate);
-    return {at(from, from * roof.rate), at(to, to * roof.rate)};
+  /// The intensities between which a slope is inside of the frame, below the highest flat roof.
+  [[nodiscard]] std::pair<double, double> slope_line(const PlotRoof& roof) const {
+    const double top = data_.compute.empty() ? y_.high() * unit_ : data_.compute.front().rate;
+    return {std::max(x_.low(), y_.low() * unit_ / roof.rate), std::min(x_.high(), top / roof.rate)};
   }
 
-  /// From where the fastest memory reaches it.
-  [[nodiscard]] PlotLine flat_line(const PlotRoof& roof) const {
-    const double from = data_.memory.empty() ? x_.low() : roof.rate / data_.memory.back().rate;
-    return {at(std::max(from, x_.low()), roof.rate), at(x_.high(), roof.rate)};
-  }
-
-  void draw_roofs() {
+  /// Flat ones begin where the fastest memory reaches them, and have their names at the right.
+  void draw_roofs(Canvas& canvas) const {
     for (std::size_t i = 0; i < data_.memory.size(); ++i) {
-      const PlotLine line = slope_line(data_.memory[i]);
-      if (line.to.x <= line.from.x) continue;
-      canvas_.line(line, {kRoofInk, 1.8, i != 0});
-      lines_.push_back(line);
+      const auto [from, to] = slope_line(data_.memory[i]);
+      const double rate = data_.memory[i].rate;
+      if (from < to) canvas.line(at(from, from * rate), at(to, to * rate), stroke_of(slope_look(i), 0));
     }
+    double free = frame_.y;  // of the next name, which is beneath the one before
     for (std::size_t i = 0; i < data_.compute.size(); ++i) {
-      const PlotLine line = flat_line(data_.compute[i]);
-      canvas_.line(line, {kRoofInk, i == 0 ? 1.8 : 1.2, i != 0});
-      lines_.push_back(line);
+      const PlotRoof& roof = data_.compute[i];
+      const double from = data_.memory.empty() ? 0 : roof.rate / data_.memory.back().rate;
+      const Position end = at(x_.high(), roof.rate);
+      canvas.line(at(std::max(from, x_.low()), roof.rate), end, stroke_of(slope_look(i), 0));
+      free = std::max(free, end.y + 4);
+      canvas.text({end.x + 8, free},
+                  fitted(roof.name + "  " + console::significant(roof.rate / unit_), kCaptionText, kRoofRoom),
+                  kNoteText);
+      free += 15;
     }
   }
 
-  void label_roofs() {
-    for (const PlotRoof& roof : data_.compute) label_flat(roof);
-    for (const PlotRoof& roof : data_.memory) {
-      if (!label_slope(roof, true)) label_slope(roof, false);
+  /// The number of each, as in the table, beside its place where several are close.
+  void draw_points(Canvas& canvas) const {
+    std::vector<Position> anchors;
+    for (const PlotPoint& point : data_.points)
+      anchors.push_back(at(point.intensity, point.flops_per_second));
+    const std::vector<Position> places = spread(anchors, kDiscRadius, frame_);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Color& color = series_color(data_.points[i].kernel_index);
+      canvas.line(anchors[i], places[i], {color});
+      canvas.disc(anchors[i], kPointRadius, color);
     }
+    for (std::size_t i = 0; i < places.size(); ++i) draw_number(canvas, data_.points[i], places[i]);
   }
 
-  [[nodiscard]] bool is_free(const PlotBox& box) const {
-    const auto taken = [&](const PlotBox& other) { return other.overlaps(box); };
-    const auto covered = [&](const PlotPosition& anchor) {
-      return box.overlaps(
-          {anchor.x - kMarkerRadius, anchor.y - kMarkerRadius, 2 * kMarkerRadius, 2 * kMarkerRadius});
-    };
-    return kFrame.contains(box) && std::none_of(taken_.begin(), taken_.end(), taken) &&
-           std::none_of(anchors_.begin(), anchors_.end(), covered);
+  static void draw_number(Canvas& canvas, const PlotPoint& point, const Position& center) {
+    const TextStyle style = {point.number < 10    ? 10.5
+                             : point.number < 100 ? 9.0
+                                                  : 7.5,
+                             kWhite, true, TextAlign::kCenter};
+    canvas.disc(center, kDiscRadius, series_color(point.kernel_index));
+    canvas.text({center.x, center.y + 4}, std::to_string(point.number), style);
   }
 
-  [[nodiscard]] bool is_off_roofs(const PlotBox& box) const {
-    return std::none_of(lines_.begin(), lines_.end(),
-                        [&](const PlotLine& line) { return line.crosses(box); });
+  static void draw_cell(Canvas& canvas, const Column& column, double y, const std::string& text,
+                        TextStyle style = {12.5, kInk}) {
+    if (column.is_number) style.align = TextAlign::kRight;
+    canvas.text({column.x, y}, text, style);
   }
 
-  /// At the right end, above its line, or below it, or further left: the first place that is free.
-  void label_flat(const PlotRoof& roof) {
-    const std::string text = roof.name + "  " + rate_text(roof.rate, unit_);
-    const double width = canvas_.text_width(text, kRoofText);
-    const double y = y_.position(roof.rate);
-    constexpr double kHeight = 15;
-    for (double right = kFrame.right() - 8; right - width > kFrame.x; right -= 20) {
-      for (const double top : {y - kHeight - 3, y + 4}) {
-        const PlotBox box = {right - width, top, width, kHeight};
-        if (!is_free(box) || !is_off_roofs(box)) continue;
-        canvas_.text({box.x, box.y + 12}, text, kRoofText);
-        taken_.push_back(box);
-        return;
-      }
-    }
-  }
-
-  /// Along its line, above or below it, where no point is in the way; false where there is no such place.
-  bool label_slope(const PlotRoof& roof, bool off_roofs) {
-    const PlotLine line = slope_line(roof);
-    const double run = line.to.x - line.from.x, rise = line.to.y - line.from.y;
-    const double length = std::hypot(run, rise);
-    const std::string text = roof.name + "  " + memory_text(roof.rate);
-    const double width = canvas_.text_width(text, kRoofText);
-    if (run <= 0) return false;
-    constexpr double kAbove = -7, kBelow = 16;  // from the line to the text's base line
-    for (const double share : {0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9, 0.0, 1.0}) {
-      for (const double off : {kAbove, kBelow}) {
-        const double start = (length - width) * share;
-        const auto point = [&](double far, double away) {
-          return PlotPosition{line.from.x + (run * far - rise * away) / length,
-                              line.from.y + (rise * far + run * away) / length};
-        };
-        const std::vector<PlotBox> pieces =
-            pieces_along(width, [&](double far) { return point(start + far, off - 4); });
-        const auto usable = [&](const PlotBox& piece) {
-          return is_free(piece) && (!off_roofs || is_off_roofs(piece));
-        };
-        if (start < 0 || !std::all_of(pieces.begin(), pieces.end(), usable)) continue;
-        canvas_.text(point(start, off), text, kRoofText, std::atan2(rise, run));
-        taken_.insert(taken_.end(), pieces.begin(), pieces.end());
-        return true;
-      }
-    }
-    return false;
-  }
-
-  /// Turned text as a row of small boxes.
-  template <class PointAt>
-  static std::vector<PlotBox> pieces_along(double width, const PointAt& point_at) {
-    constexpr double kPiece = 14;
-    std::vector<PlotBox> pieces;
-    for (double far = 0; far < width + kPiece / 2; far += kPiece / 2) {
-      const PlotPosition center = point_at(std::min(far, width));
-      pieces.push_back({center.x - kPiece / 2, center.y - kPiece / 2, kPiece, kPiece});
-    }
-    return pieces;
-  }
-
-  /// Which colour is which kernel, where there is more than one.
-  void draw_kernel_key() {
-    if (data_.kernels.size() < 2) return;
-    double x = kFrame.x + 16;
-    const double y = kFrame.y + 20;
-    for (std::size_t i = 0; i < data_.kernels.size(); ++i) {
-      canvas_.disc({x, y}, kMarkerRadius, kernel_color(i), {kWhite, 1, false});
-      canvas_.text({x + 10, y + 4}, data_.kernels[i], kLabelText);
-      x += canvas_.text_width(data_.kernels[i], kLabelText) + 30;
-    }
-    taken_.push_back({kFrame.x, kFrame.y, x - kFrame.x - 10, 34});
-  }
-
-  /// A number, and the name where that few points leave room for names.
-  [[nodiscard]] std::string label_text(std::size_t index) const {
-    constexpr std::size_t kMostNames = 20;
-    const PlotPoint& point = data_.points[index];
-    if (data_.points.size() == 1) return point.name;
-    return std::to_string(point.number) + (data_.points.size() <= kMostNames ? "  " + point.name : "");
-  }
-
-  void draw_points() const {
-    std::vector<PlotLabel> labels;
-    for (std::size_t i = 0; i < anchors_.size(); ++i) {
-      const std::string number = std::to_string(data_.points[i].number);
-      constexpr double kHeight = 14;
-      labels.push_back({anchors_[i], canvas_.text_width(label_text(i), kLabelText), kHeight,
-                        canvas_.text_width(number, kLabelText)});
-    }
-    const PlotBox inner = {kFrame.x + 4, kFrame.y + 4, kFrame.width - 8, kFrame.height - 8};
-    const std::vector<PlacedLabel> placed = place_labels(labels, {inner, taken_, lines_, kMarkerRadius + 1});
-    for (const PlacedLabel& label : placed) {
-      if (label.placed && label.leader) canvas_.line(label.line, {kSoftInk, 0.8, false});
-    }
-    for (std::size_t i = 0; i < anchors_.size(); ++i) {
-      canvas_.disc(anchors_[i], kMarkerRadius, kernel_color(data_.points[i].kernel_index),
-                   {kWhite, 1.2, false});
-    }
-    for (std::size_t i = 0; i < anchors_.size(); ++i) {
-      if (!placed[i].placed) continue;
-      const std::string text = placed[i].shortened ? std::to_string(data_.points[i].number) : label_text(i);
-      canvas_.text({placed[i].box.x, placed[i].box.y + 11}, text, kLabelText);
-    }
-  }
-
-  void draw_table() const {
-    double y = kTableTop;
+  void draw_table(Canvas& canvas) const {
+    double y = frame_.bottom() + kTableGap;
     const TextStyle head = {12, kSoftInk, true};
-    TextStyle head_right = head;
-    head_right.align = TextAlign::kRight;
-    canvas_.text({kNameColumn, y}, "problem", head);
-    canvas_.text({kKernelColumn, y}, "kernel", head);
-    canvas_.text({kMedianColumn, y}, "median", head_right);
-    canvas_.text({kIntensityColumn, y}, "FLOP/byte", head_right);
-    canvas_.text({kRateColumn, y}, unit_.name, head_right);
-    canvas_.text({kShareColumn, y}, "share of its roof", head);
-    canvas_.line({{kTableLeft, y + 8}, {kTableRight, y + 8}}, {kGrid, 1, false});
-    for (const PlotPoint& point : data_.points) {
-      y += kTableRow;
-      draw_row(point, y);
-    }
-    if (!data_.note.empty()) canvas_.text({kTableLeft, y + kTableRow + 2}, data_.note, {12, kSoftInk});
+    draw_cell(canvas, kName, y, "problem", head);
+    draw_cell(canvas, kKernel, y, "kernel", head);
+    draw_cell(canvas, kMedian, y, "median", head);
+    draw_cell(canvas, kIntensity, y, "FLOP/byte", head);
+    draw_cell(canvas, kRate, y, unit_name_, head);
+    draw_cell(canvas, kShare, y, "share of its roof", head);
+    canvas.line({kPictureMargin, y + 8}, {kTableRight, y + 8}, {kGrid});
+    for (const PlotPoint& point : data_.points) draw_row(canvas, point, y += kTableRow);
+    if (!data_.note.empty()) canvas.text({kPictureMargin, y + kTableRow + 2}, data_.note, kCaptionText);
   }
 
   /// One point; `y` is the base line of its text.
-  void draw_row(const PlotPoint& point, double y) const {
-    const TextStyle text = {12.5, kInk};
-    const TextStyle soft = {12, kSoftInk};
-    const TextStyle right = {12.5, kInk, false, TextAlign::kRight};
-    const TextStyle number = {point.number < 100 ? 10.5 : 8.5, kWhite, true, TextAlign::kCenter};
-    const PlotPosition center = {kTableLeft + 10, y - 4.5};
-    canvas_.disc(center, kDiscRadius, kernel_color(point.kernel_index), {kWhite, 0.5, false});
-    canvas_.text({center.x, center.y + 4}, std::to_string(point.number), number);
-    const double end = (point.problem.empty() ? kKernelColumn : kProblemColumn) - 12;
-    canvas_.text({kNameColumn, y}, canvas_.fitted(point.name, text, end - kNameColumn), text);
-    canvas_.text({kProblemColumn, y},
-                 canvas_.fitted(point.problem, soft, kKernelColumn - kProblemColumn - 12), soft);
-    canvas_.text({kKernelColumn, y}, point.kernel, text);
-    canvas_.text({kMedianColumn, y}, console::duration(point.median_ns), right);
-    canvas_.text({kIntensityColumn, y}, console::significant(point.intensity), right);
-    canvas_.text({kRateColumn, y}, console::significant(point.flops_per_second / unit_.size), right);
-    draw_share(point, y);
-  }
-
-  void draw_share(const PlotPoint& point, double y) const {
+  void draw_row(Canvas& canvas, const PlotPoint& point, double y) const {
     constexpr double kBarWidth = 46, kBarHeight = 10;
-    const TextStyle soft = {12, kSoftInk};
-    const PlotBox whole = {kShareColumn, y - kBarHeight + 1, kBarWidth, kBarHeight};
-    PlotBox part = whole;
-    part.width *= std::clamp(point.roof_share, 0.0, 1.0);
-    canvas_.fill(whole, kGrid);
-    canvas_.fill(part, kernel_color(point.kernel_index));
-    canvas_.text({kLimitColumn - 8, y}, point.limit.empty() ? "-" : console::percent(point.roof_share),
-                 {12.5, kInk, false, TextAlign::kRight});
-    canvas_.text({kLimitColumn, y}, canvas_.fitted(point.limit, soft, kTableRight - kLimitColumn), soft);
+    const TextStyle text = {12.5, kInk}, soft = {12, kSoftInk};
+    draw_number(canvas, point, {kPictureMargin + 10, y - 4.5});
+    const double end = (point.problem.empty() ? kKernel : kProblem).x - 12;
+    draw_cell(canvas, kName, y, fitted(point.name, text, end - kName.x));
+    draw_cell(canvas, kProblem, y, fitted(point.problem, soft, kKernel.x - kProblem.x - 12), soft);
+    draw_cell(canvas, kKernel, y, point.kernel);
+    draw_cell(canvas, kMedian, y, console::duration(point.median_ns));
+    draw_cell(canvas, kIntensity, y, console::significant(point.intensity));
+    draw_cell(canvas, kRate, y, console::significant(point.flops_per_second / unit_));
+    Box bar = {kShare.x, y - kBarHeight + 1, kBarWidth, kBarHeight};
+    canvas.fill(bar, kGrid);
+    bar.width *= std::clamp(point.roof_share, 0.0, 1.0);
+    canvas.fill(bar, series_color(point.kernel_index));
+    draw_cell(canvas, kPercent, y, point.limit.empty() ? "-" : console::percent(point.roof_share));
+    draw_cell(canvas, kLimit, y, fitted(point.limit, soft, kTableRight - kLimit.x), soft);
   }
 
-  const Canvas& canvas_;
   const PlotData& data_;
-  Unit unit_;
-  LogAxis x_, y_;
-  std::vector<PlotPosition> anchors_;  ///< the points
-  std::vector<PlotLine> lines_;        ///< the roofs, for labels to keep off
-  std::vector<PlotBox> taken_;         ///< by text that is there already
+  bool is_tera_;
+  double unit_;
+  std::string unit_name_;
+  Head head_;
+  Box frame_;
+  LogAxis x_, y_;  ///< y in the unit
 };
 
 }  // namespace
 
-Result<void> check_plot_support() {
-  return {};
-}
-
-Result<std::string> draw_plot(const PlotData& data, PlotFormat format) {
+Result<std::string> draw_plot(const PlotData& data, picture::Format format) {
   if (data.points.empty()) {
     return Error{
         ErrorCode::kInvalidArgument, {}, "no problem was measured, so that there is nothing to plot"};
   }
-  const double rows = static_cast<double>(data.points.size()) + (data.note.empty() ? 0 : 1);
-  const double height = kTableTop + rows * kTableRow + kBottomMargin;
-  return draw_file(format, kPictureWidth, height, [&](const Canvas& canvas) { Plot(canvas, data).draw(); });
+  const Plot plot(data);
+  return draw_file(format, kPictureWidth, plot.height(), [&](Canvas& canvas) { plot.draw(canvas); });
 }
 
 }  // namespace vkattn::bench

@@ -6,12 +6,12 @@
 
 #include <string>
 
+#include "picture/canvas.hpp"
 #include "plot_data.hpp"
-#include "plot_format.hpp"
 
 namespace vkattn::bench {
 
 /// The bytes of the picture's file. Refuses data without points.
-[[nodiscard]] Result<std::string> draw_plot(const PlotData& data, PlotFormat format);
+[[nodiscard]] Result<std::string> draw_plot(const PlotData& data, picture::Format format);
 
 }  // namespace vkattn::bench

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "plot_format.hpp"
+#include "json.hpp"
 #include "report.hpp"
 
 namespace vkattn::bench {
@@ -32,8 +32,10 @@ void add_roofs(const Peaks& peaks, PlotData& data) {
   const double memory = peaks.memory_rate(kBeyondCaches);
   if (memory <= 0) return;
   data.memory.push_back({"memory", memory});
-  constexpr double kWorthALine = 1.2;
-  if (peaks.memory_rate(0) > memory * kWorthALine) data.memory.push_back({"cache", peaks.memory_rate(0)});
+}
+
+bool is_shown(const Row& row) {
+  return row.outcome == Outcome::kMeasured && row.flops_per_second() > 0 && row.work.bytes > 0;
 }
 
 std::string limit_of(const Row& row, const Peaks& peaks) {
@@ -43,6 +45,24 @@ std::string limit_of(const Row& row, const Peaks& peaks) {
     return peaks.memory_rate(row.work.bytes) > peaks.memory_rate(kBeyondCaches) ? "cache" : "memory";
   return peaks.compute_rate(row.kernel, vkattn::name(row.type)) > peaks.multiply_add.rate ? "matrix"
                                                                                           : "multiply-add";
+}
+
+/// The caches' roofs that points are held against, the slowest first; where there is no such point, the
+/// fastest.
+void add_caches(const Report& report, PlotData& data) {
+  if (data.memory.empty()) return;
+  const auto add = [&](double rate) {
+    const auto is_known = [&](const PlotRoof& roof) { return roof.rate == rate; };
+    if (std::ranges::none_of(data.memory, is_known)) data.memory.push_back({"cache", rate});
+  };
+  for (const Row& row : report.rows) {
+    if (is_shown(row) && limit_of(row, report.peaks) == "cache")
+      add(report.peaks.memory_rate(row.work.bytes));
+  }
+  constexpr double kWorthALine = 1.2;
+  const double fastest = report.peaks.memory_rate(0);
+  if (data.memory.size() == 1 && fastest > data.memory.front().rate * kWorthALine) add(fastest);
+  std::ranges::sort(data.memory, {}, &PlotRoof::rate);
 }
 
 std::size_t index_of(std::vector<std::string>& names, const std::string& name) {
@@ -68,8 +88,9 @@ PlotData plot_data(const Report& report) {
   if (!report.date.empty()) data.caption += "  \xc2\xb7  " + report.date;
   data.caption += "  \xc2\xb7  vkattn " + report.version;
   add_roofs(report.peaks, data);
+  add_caches(report, data);
   for (const Row& row : report.rows) {
-    if (row.outcome != Outcome::kMeasured || row.flops_per_second() <= 0 || row.work.bytes <= 0) continue;
+    if (!is_shown(row)) continue;
     PlotPoint point;
     point.number = data.points.size() + 1;
     point.name = drawable(report.suite.empty() ? row.problem : row.name);

@@ -36,7 +36,8 @@ struct PlotData {
   std::vector<std::string> kernels;  ///< in order of appearance
   std::vector<PlotPoint> points;
   std::vector<PlotRoof> compute;  ///< descending rates
-  std::vector<PlotRoof> memory;   ///< beyond every cache first, then the fastest cache where that is faster
+  std::vector<PlotRoof>
+      memory;  ///< ascending: beyond every cache, then the caches that points are held against
 };
 
 /// Rows that were measured and have arithmetic and bytes become points; the others are counted in the note.

@@ -318,7 +318,7 @@ int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
   report.command = invocation.command_line;
   set_repeat_options(arguments, report);
   report.suite = arguments.suite;
-  report.date = date_text();
+  report.date = console::date_text();
   const ScoreFile score(arguments.score);
   std::optional<PlotFile> plot = open_plot(arguments.plot);
   std::optional<AtomicFile> file;

@@ -5,11 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -154,14 +152,6 @@ void require_known_kernel(const std::string& kernel, KernelNames which) {
   const std::optional<std::string_view> meant = bench::closest_word(kernel, names);
   fail_usage("there is no kernel '" + console::printable(kernel) + "'; " +
              (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the kernels are " + list);
-}
-
-std::string date_text() {
-  const std::time_t now = std::time(nullptr);
-  const std::tm* const utc = std::gmtime(&now);  // one thread
-  std::array<char, 64> text{};
-  if (utc == nullptr || std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", utc) == 0) return {};
-  return text.data();
 }
 
 void print_warning(std::string_view text) {

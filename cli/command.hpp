@@ -73,9 +73,6 @@ enum class KernelNames { kLibrary, kBenchmark };
 /// either; empty is no name.
 void require_known_kernel(const std::string& kernel, KernelNames names = KernelNames::kLibrary);
 
-/// The time of the call: "2026-01-31 12:00 UTC".
-[[nodiscard]] std::string date_text();
-
 /// One line on standard error.
 void print_warning(std::string_view text);
 

@@ -8,12 +8,11 @@ namespace vkattn::cli {
 
 std::optional<PlotFile> open_plot(const std::string& path) {
   if (path.empty()) return std::nullopt;
-  const std::optional<bench::PlotFormat> format = bench::plot_format(path);
+  const std::optional<picture::Format> format = picture::format_of(path);
   if (!format) {
     fail_usage("--plot writes .png and .svg files, and '" + console::printable(path) + "' ends in neither");
   }
-  if (const Result<void> status = bench::check_plot_support(); !status.ok())
-    fail_usage(status.error().message);
+  if (const Result<void> status = picture::check_support(); !status.ok()) fail_usage(status.error().message);
   return PlotFile{take(AtomicFile::create(path)), *format};
 }
 

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "atomic_file.hpp"
-#include "plot_format.hpp"
+#include "picture/canvas.hpp"
 
 namespace vkattn::cli {
 
 /// The file and what it will hold.
 struct PlotFile {
   AtomicFile file;
-  bench::PlotFormat format;
+  picture::Format format;
 };
 
 /// Nothing where the path is empty. Refuses what cannot be drawn or written, before there is anything to

@@ -6,11 +6,14 @@
 // a token; the append to the cache; attention; the engine's compute again, which binds its pipeline, set and
 // push constants anew; and a render pass that draws the results as bars. The cache grows by a token each
 // frame. Values and pixels are checked.
+//
+//   vkattn_example_engine_frame [PICTURE.png]    writes a picture of the last frame
 #define VOLK_IMPLEMENTATION
 #include "common.hpp"
 
 #include "engine/barriers.hpp"
 #include "engine/frame.hpp"
+#include "engine/picture.hpp"
 
 namespace {
 
@@ -181,7 +184,7 @@ bool frame_is_right(const Frame& frame, std::uint32_t position) {
   return error < 1e-5 && picture;
 }
 
-bool run(const Gpu& gpu, std::uint32_t family) {
+bool run(const Gpu& gpu, std::uint32_t family, const std::string& picture) {
   VkQueue queue = VK_NULL_HANDLE;
   vkGetDeviceQueue(gpu.device, family, 0, &queue);
   const Memory memory(gpu);
@@ -206,11 +209,18 @@ bool run(const Gpu& gpu, std::uint32_t family) {
     record_frame(frame, pipelines, plans, n);
     submit(queue, frame, timeline, n + 1);
   }
+  if (!picture.empty()) {
+    const Frame& last = *frames[(kFrames - 1) % kFramesInFlight];
+    example::checked(save({last.pixels.values<std::uint32_t>(), kExtent.width, kQueryHeads, kFrames,
+                           gpu.attention().capabilities().device_name},
+                          picture));
+    std::printf("%s has the last frame\n", picture.c_str());
+  }
   std::printf("the cache holds %d keys\n", cache.length.values<std::int32_t>()[0]);
   return right && cache.length.values<std::int32_t>()[0] == static_cast<std::int32_t>(kFrames);
 }
 
-bool render_frames() {
+bool render_frames(const std::string& picture) {
   Gpu gpu(VK_API_VERSION_1_3);
   const std::optional<std::uint32_t> family = gpu.family(VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
   if (!family) example::skip("no Vulkan device with a queue for graphics and compute");
@@ -225,11 +235,15 @@ bool render_frames() {
                                               &features12};
   features13.synchronization2 = features13.dynamicRendering = VK_TRUE;
   gpu.open({&queue, 1}, &features13);
-  return run(gpu, *family);
+  return run(gpu, *family, picture);
 }
 
 }  // namespace
 
-int main() {
-  return example::exit_code(render_frames());
+int main(int count, char** words) {
+  if (const auto code = example::help_code(
+          count, words, 1,
+          "vkattn_example_engine_frame [PICTURE.png]\n\nThe last frame goes to PICTURE.png."))
+    return *code;
+  return example::exit_code(render_frames(count > 1 ? words[1] : ""));
 }

@@ -245,10 +245,10 @@ int run(const Options& options) {
   renderer.print();
   const int code = example::exit_code(renderer.is_right());
   if (options.picture.empty()) return code;
-  const bool drawn = crowd::draw(renderer.times(), options.picture);
-  std::printf("%s %s\n", options.picture.c_str(),
-              drawn ? "drawn" : "could not be written (or the build has no cairo)");
-  return drawn ? code : EXIT_FAILURE;
+  example::checked(
+      crowd::draw(renderer.times(), gpu.attention().capabilities().device_name, options.picture));
+  std::printf("%s drawn\n", options.picture.c_str());
+  return code;
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tu
 
 # Folders of their own, and headers of src/: the tables that the laboratory walks; what it describes programs of its own
 # with; what it asks of kernels; the reference; the runtime's tuning file and its recording without execution.
-set(bench_may harness overhead problem)
+set(bench_may harness overhead picture problem)
 set(bench_sees attention/features attention/tensor_table backward/gradient_table matmul/matmul_tensors
     program/program forward/attention_program forward/forward_program forward/params forward/windows kernels/specialization
     vulkan/loop_limit vulkan/shader_code
@@ -58,7 +58,7 @@ set(bench_sees attention/features attention/tensor_table backward/gradient_table
     reference/gradients reference/matmul reference/positions reference/reference reference/storage
     runtime/record_only runtime/tuning_file)
 set(bench_made vkattn_bench_shaders.hpp)
-set(cli_may harness problem inspect report)
+set(cli_may harness picture problem inspect report)
 set(cli_sees reference/positions reference/reference runtime/input_file runtime/tuning_file)
 set(cli_below bench)
 set(python_may "")

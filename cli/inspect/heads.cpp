@@ -7,13 +7,13 @@
 
 #include "console.hpp"
 #include "error.hpp"
-#include "heat_map.hpp"
 #include "inspect/inputs.hpp"
 #include "inspect/layer_output.hpp"
 #include "inspect/reports.hpp"
 #include "inspect/steps.hpp"
 #include "inspect/weights.hpp"
 #include "open_runtime.hpp"
+#include "picture/heat_map.hpp"
 #include "plot_file.hpp"
 #include "problem/problem.hpp"
 #include "run_outputs.hpp"
@@ -173,11 +173,11 @@ std::vector<double> panel_values(const Weights& weights, std::int64_t head) {
   return values;
 }
 
-bench::HeatMap heat_map(const HeadsReport& report, const InspectArguments& arguments,
-                        const std::string& device) {
+picture::HeatMap heat_map(const HeadsReport& report, const InspectArguments& arguments,
+                          const std::string& device) {
   const InspectInputs& inputs = report.inputs;
   const AttentionDesc& desc = inputs.desc;
-  bench::HeatMap map;
+  picture::HeatMap map;
   map.title = "Attention weights: " + inputs.source;
   map.caption = problem_text(desc);
   if (!desc.scale) map.caption += ", scores times " + scale_text(desc);
@@ -186,7 +186,7 @@ bench::HeatMap heat_map(const HeadsReport& report, const InspectArguments& argum
   map.row_axis = "query";
   map.column_axis = "key";
   map.scale_axis = "weight";
-  map.scale = arguments.colors == "sqrt" ? bench::HeatScale::kSquareRoot : bench::HeatScale::kLinear;
+  map.scale = arguments.colors == "sqrt" ? picture::HeatScale::kSquareRoot : picture::HeatScale::kLinear;
   map.has_scale_for_each = arguments.colors_per_head;
   map.row_labels = inputs.query_labels;
   map.column_labels = inputs.key_labels;
@@ -195,7 +195,7 @@ bench::HeatMap heat_map(const HeadsReport& report, const InspectArguments& argum
     return range.end - range.begin < desc.kv_length;
   };
   if (std::ranges::any_of(report.scaled.visible, hides)) map.no_number = "hidden";
-  const std::size_t shown = std::min(report.heads.size(), bench::kMostHeatPanels);
+  const std::size_t shown = std::min(report.heads.size(), picture::kMostHeatPanels);
   if (shown < report.heads.size()) {
     map.title = "Heads 0 to " + std::to_string(shown - 1) + " of " + std::to_string(report.heads.size()) +
                 ": " + inputs.source;
@@ -213,7 +213,7 @@ bench::HeatMap heat_map(const HeadsReport& report, const InspectArguments& argum
 
 /// Said before anything is computed.
 void require_room_in_picture(const AttentionDesc& desc) {
-  constexpr auto kMost = static_cast<std::int64_t>(bench::kMostHeatCells);
+  constexpr auto kMost = static_cast<std::int64_t>(picture::kMostHeatCells);
   if (std::max(desc.query_length, desc.kv_length) <= kMost) return;
   fail_usage("--plot has room for " + std::to_string(kMost) + " queries and keys, and these are " +
              std::to_string(desc.query_length) + " and " + std::to_string(desc.kv_length) +

@@ -10,8 +10,8 @@
 #include "error.hpp"
 #include "inspect/labels.hpp"
 #include "inspect/tokens.hpp"
+#include "json.hpp"
 #include "npy.hpp"
-#include "plot_format.hpp"
 #include "problem/names.hpp"
 #include "run_inputs.hpp"
 
@@ -83,7 +83,7 @@ std::vector<std::string> number_labels(std::int64_t count) {
 }
 
 std::string file_label(const std::string& path) {
-  return bench::drawable(std::filesystem::path(path).filename().string());
+  return drawable(std::filesystem::path(path).filename().string());
 }
 
 InspectInputs inputs_of_text(const InspectArguments& arguments) {

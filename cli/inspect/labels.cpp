@@ -8,7 +8,6 @@
 #include "error.hpp"
 #include "inspect/tokens.hpp"
 #include "json.hpp"
-#include "plot_format.hpp"
 #include "runtime/input_file.hpp"
 
 namespace vkattn::cli {
@@ -27,7 +26,7 @@ std::vector<std::string> labels_in_file(const std::string& path) {
   const Json list = Json::parse(*text, nullptr, false);
   std::vector<std::string> labels;
   for (const Json& each : list) {
-    if (each.is_string()) labels.push_back(bench::drawable(each.get<std::string>()));
+    if (each.is_string()) labels.push_back(drawable(each.get<std::string>()));
   }
   if (!list.is_array() || labels.size() != list.size())
     fail_usage("--labels-file " + path + " begins with [ but is no JSON list of texts");
@@ -41,7 +40,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::size_t begin = 0;
   for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
     end = text.find('\n', begin);
-    lines.push_back(bench::drawable(text.substr(begin, end - begin)));
+    lines.push_back(drawable(text.substr(begin, end - begin)));
   }
   return lines;
 }

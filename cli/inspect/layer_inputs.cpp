@@ -11,8 +11,8 @@
 #include "inspect/inputs.hpp"
 #include "inspect/labels.hpp"
 #include "inspect/layer_weights.hpp"
+#include "json.hpp"
 #include "npy.hpp"
-#include "plot_format.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -125,7 +125,7 @@ InspectInputs inputs_of_layer(const InspectArguments& arguments) {
   inputs.key = project(input.x, weights.key, weights.key_bias, weights.head_dim);
   inputs.source = arguments.layer.empty()
                       ? file_label(arguments.weights)
-                      : bench::drawable(arguments.layer) + " of " + file_label(arguments.weights);
+                      : drawable(arguments.layer) + " of " + file_label(arguments.weights);
   if (std::vector<std::string> labels = given_labels(arguments, {{input.x.name, input.x.rows}});
       !labels.empty())
     input.labels = std::move(labels);

@@ -9,8 +9,8 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "json.hpp"
 #include "npy.hpp"
-#include "plot_format.hpp"
 
 namespace vkattn::cli {
 
@@ -43,7 +43,7 @@ std::string some_names(const SafetensorsFile& file) {
   constexpr std::size_t kMost = 8;
   std::string text;
   for (std::size_t i = 0; i < std::min(kMost, file.tensors().size()); ++i) {
-    text += (i == 0 ? "" : ", ") + bench::drawable(file.tensors()[i].name);
+    text += (i == 0 ? "" : ", ") + drawable(file.tensors()[i].name);
   }
   return text + (file.tensors().size() > kMost ? ", …" : "");
 }

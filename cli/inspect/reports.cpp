@@ -5,7 +5,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
-#include "plot_format.hpp"
+#include "json.hpp"
 
 namespace vkattn::cli {
 
@@ -22,7 +22,7 @@ std::string device_line(const Runtime& runtime) {
 }
 
 std::string device_caption(const Runtime& runtime, const Invocation& invocation) {
-  return bench::drawable(runtime.device().capabilities().device_name) + "  \xc2\xb7  " + date_text() +
+  return drawable(runtime.device().capabilities().device_name) + "  \xc2\xb7  " + console::date_text() +
          "  \xc2\xb7  vkattn " + invocation.version;
 }
 

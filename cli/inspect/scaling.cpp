@@ -10,8 +10,8 @@
 #include "harness/data.hpp"
 #include "inspect/reports.hpp"
 #include "inspect/weights.hpp"
-#include "line_charts.hpp"
 #include "open_runtime.hpp"
+#include "picture/charts.hpp"
 #include "plot_file.hpp"
 
 namespace vkattn::cli {
@@ -158,40 +158,40 @@ std::string json_report(const Runtime& runtime, const Sweep& sweep, const Invoca
 
 /// The lines of one number with and without the scale.
 template <class Number>
-std::vector<bench::ChartLine> both_lines(const Sweep& sweep, Number&& number) {
-  std::vector<bench::ChartLine> lines = {{"without the scale", {}, 1, false},
-                                         {"scores times 1/sqrt(dim)", {}, 0, false}};
+std::vector<picture::Series> both_lines(const Sweep& sweep, Number&& number) {
+  std::vector<picture::Series> lines = {{"without the scale", {}, 1}, {"scores times 1/sqrt(dim)", {}, 0}};
   for (const Point& point : sweep.points) {
-    lines[0].values.push_back(number(point.unscaled));
-    lines[1].values.push_back(number(point.scaled));
+    lines[0].points.push_back({static_cast<double>(point.dim), number(point.unscaled)});
+    lines[1].points.push_back({static_cast<double>(point.dim), number(point.scaled)});
   }
   return lines;
 }
 
-bench::ChartPage charts(const Sweep& sweep, const std::string& device) {
-  bench::ChartPage page;
+picture::ChartPage charts(const Sweep& sweep, const std::string& device) {
+  const auto chart = [&](const char* title, const char* note, auto&& number) {
+    return picture::Chart{title, note, "", both_lines(sweep, number)};
+  };
+  picture::ChartPage page;
   page.title = "Why scores are divided by sqrt(dim)";
   page.caption = setting_text(sweep) + "  \xc2\xb7  " + device;
   page.x_axis = "dimension of queries and keys";
-  bench::ChartLine expected{"sqrt(dim)", {}, 5, true};
+  page.charts = {
+      chart("Standard deviation of the scores", "Grows with sqrt(dim), or stays at 1.",
+            [](const Side& side) { return side.weights.score_deviation; }),
+      chart("Entropy of the weights", "Share of log2(keys), which equal weights have; mean of the queries.",
+            [](const Side& side) { return side.weights.entropy_share; }),
+      chart("Largest weight of a query", "1: it looks at one key alone; mean of the queries.",
+            [](const Side& side) { return side.weights.mean_largest; }),
+      chart("Gradient that passes the softmax", "Frobenius norm of its Jacobian, median of the queries.",
+            [](const Side& side) { return side.median_gradient; })};
+  page.charts[0].is_logarithmic = page.charts[3].is_logarithmic = true;
+  page.charts[1].top = page.charts[2].top = 1;
+  picture::Series expected{"sqrt(dim)", {}, 5, picture::Look::kBand};
   for (const Point& point : sweep.points) {
-    page.x.push_back(static_cast<double>(point.dim));
-    expected.values.push_back(std::sqrt(static_cast<double>(point.dim)));
+    const auto dim = static_cast<double>(point.dim);
+    expected.points.push_back({dim, std::sqrt(dim)});
   }
-  bench::Chart deviation{"Standard deviation of the scores", "Grows with sqrt(dim), or stays at 1.",
-                         both_lines(sweep, [](const Side& side) { return side.weights.score_deviation; }),
-                         true};
-  deviation.lines.push_back(std::move(expected));
-  page.charts.push_back(std::move(deviation));
-  page.charts.push_back(
-      {"Entropy of the weights", "Share of log2(keys), which equal weights have; mean of the queries.",
-       both_lines(sweep, [](const Side& side) { return side.weights.entropy_share; }), false, 1});
-  page.charts.push_back({"Largest weight of a query", "1: it looks at one key alone; mean of the queries.",
-                         both_lines(sweep, [](const Side& side) { return side.weights.mean_largest; }), false,
-                         1});
-  page.charts.push_back({"Gradient that passes the softmax",
-                         "Frobenius norm of its Jacobian, median of the queries.",
-                         both_lines(sweep, [](const Side& side) { return side.median_gradient; }), true});
+  page.charts[0].series.push_back(std::move(expected));
   return page;
 }
 

@@ -7,7 +7,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "harness/data.hpp"
-#include "plot_format.hpp"
+#include "json.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -59,7 +59,7 @@ std::vector<std::string> split_tokens(std::string_view text) {
 std::vector<std::string> read_tokens(const std::string& option, const std::string& text) {
   std::vector<std::string> tokens = split_tokens(text);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (bench::drawable(tokens[i]) == tokens[i]) continue;
+    if (drawable(tokens[i]) == tokens[i]) continue;
     fail_usage(option + ": token " + std::to_string(i) +
                " has control characters or bytes that are no UTF-8");
   }

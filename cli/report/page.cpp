@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "console.hpp"
-#include "report/chart.hpp"
+#include "picture/charts.hpp"
 
 namespace vkattn::cli {
 namespace {
 
 constexpr const char* kStyle =
-    ":root{color-scheme:light dark;--line:#8884;--soft:#8882}\n"
+    ":root{color-scheme:light dark;--paper:Canvas;--line:#8884;--soft:#8882}\n"
     "body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}\n"
     "h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2.2rem}\n"
     "p.note{opacity:.75;margin-top:.2rem}\n"
@@ -25,12 +25,8 @@ constexpr const char* kStyle =
     "th,td{border-bottom:1px solid var(--line);padding:.25rem .7rem;text-align:left;vertical-align:top}\n"
     "td.number{text-align:right;font-variant-numeric:tabular-nums}\n"
     ".done{color:#0a7d4b}.refused,.left{opacity:.6}.bad{color:#c22;font-weight:600}\n"
-    "figure{display:inline-block;width:35rem;max-width:100%;margin:.6rem 1rem .6rem 0}\n"
+    "figure{display:inline-block;width:36rem;max-width:100%;margin:.6rem 0}\n"
     "figure svg,.roofline svg{width:100%;height:auto}\n"
-    "svg text{font:11px system-ui,sans-serif;fill:currentColor}svg .title{font-weight:600;font-size:13px}\n"
-    "svg .grid{stroke:currentColor;stroke-opacity:.15;fill:none}\n"
-    "figcaption{font-size:.85rem}figcaption i{display:inline-block;width:.8em;height:.8em;margin:0 .35em 0 "
-    ".8em}\n"
     ".roofline{background:#fff;max-width:56rem}\n"
     "pre,code{font:.85rem/1.4 "
     "ui-monospace,monospace}pre{background:var(--soft);padding:.6rem;overflow-x:auto}\n";
@@ -67,8 +63,8 @@ bool is_bad(const std::string& status) {
 }
 
 std::string cell(const std::string& style, const std::string& text, const std::string& title = "") {
-  return "<td class=\"" + style + "\"" + (title.empty() ? "" : " title=\"" + escaped(title) + "\"") + ">" +
-         escaped(text) + "</td>";
+  return "<td class=\"" + style + "\"" + (title.empty() ? "" : " title=\"" + picture::escaped(title) + "\"") +
+         ">" + picture::escaped(text) + "</td>";
 }
 
 std::string status_cell(const Json& step) {
@@ -79,21 +75,23 @@ std::string status_cell(const Json& step) {
 
 std::string section(const std::string& title, const std::string& note, const std::string& body) {
   if (body.empty()) return {};
-  return "<h2>" + escaped(title) + "</h2>\n<p class=\"note\">" + escaped(note) + "</p>\n" + body;
+  return "<h2>" + picture::escaped(title) + "</h2>\n<p class=\"note\">" + picture::escaped(note) + "</p>\n" +
+         body;
 }
 
 std::string head(const Json& report) {
   const Json& device = report["device"];
   std::string html = "<h1>vkattn report: ";
-  html += device.is_object() ? escaped(text_of(device, "name")) : "no device";
+  html += device.is_object() ? picture::escaped(text_of(device, "name")) : "no device";
   html += "</h1>\n<p class=\"note\">";
   if (device.is_object()) {
-    html += escaped(text_of(device, "type") + ", " + text_of(device, "driver") + " " +
-                    text_of(device, "driver_info") + ", Vulkan " + text_of(device, "api_version")) +
+    html += picture::escaped(text_of(device, "type") + ", " + text_of(device, "driver") + " " +
+                             text_of(device, "driver_info") + ", Vulkan " + text_of(device, "api_version")) +
             "<br>";
   }
-  return html + escaped("vkattn " + text_of(report, "version") + ", " + text_of(report, "date") + ", ") +
-         "<code>" + escaped(text_of(report, "command")) + "</code></p>\n";
+  return html +
+         picture::escaped("vkattn " + text_of(report, "version") + ", " + text_of(report, "date") + ", ") +
+         "<code>" + picture::escaped(text_of(report, "command")) + "</code></p>\n";
 }
 
 /// Counts, and each step that did not go as it should.
@@ -104,8 +102,8 @@ std::string summary(const Json& report) {
     const std::string status = text_of(step, "status");
     ++counts[status];
     if (!is_bad(status)) continue;
-    bad += "<tr>" + status_cell(step) + "<td>" + escaped(text_of(step, "message")) + "</td><td><code>" +
-           escaped(text_of(step, "command")) + "</code></td></tr>\n";
+    bad += "<tr>" + status_cell(step) + "<td>" + picture::escaped(text_of(step, "message")) +
+           "</td><td><code>" + picture::escaped(text_of(step, "command")) + "</code></td></tr>\n";
   }
   std::string html = "<p>";
   for (const char* const status : {"done", "refused", "left out", "wrong", "failed", "crashed", "hung"}) {
@@ -130,10 +128,10 @@ std::string checks(const Json& report) {
   }
   if (kernels.empty()) return {};
   std::string html = "<table><tr><th>problem</th>";
-  for (const std::string& kernel : kernels) html += "<th>" + escaped(kernel) + "</th>";
+  for (const std::string& kernel : kernels) html += "<th>" + picture::escaped(kernel) + "</th>";
   html += "</tr>\n";
   for (const std::string& problem : problems) {
-    html += "<tr><td>" + escaped(problem) + "</td>";
+    html += "<tr><td>" + picture::escaped(problem) + "</td>";
     for (const std::string& kernel : kernels) {
       const Json* const step = cells[{problem, kernel}];
       if (step == nullptr) {
@@ -161,8 +159,8 @@ std::string peaks(const Json& report, const std::string& roofline) {
       continue;
     const Json& found = (*data)["peaks"];
     const auto line = [&](const std::string& what, double rate, const char* unit) {
-      html += "<tr><td>" + escaped(what) + "</td>" + cell("number", console::significant(rate) + " " + unit) +
-              "</tr>\n";
+      html += "<tr><td>" + picture::escaped(what) + "</td>" +
+              cell("number", console::significant(rate) + " " + unit) + "</tr>\n";
     };
     html += "<table>\n";
     if (found.contains("multiply_add_f32"))
@@ -194,31 +192,49 @@ double keys_of(const Json& row) {
   return cross == std::string::npos ? 0 : std::strtod(problem.c_str() + cross + 1, nullptr);
 }
 
+/// A section's title and axes.
+struct SectionChart {
+  const char* section;
+  const char* title;
+  const char* x_axis;
+  const char* y_axis;
+};
+
+std::string drawn(const SectionChart& about, std::vector<picture::Series> series) {
+  picture::Chart chart;
+  chart.title = about.title;
+  chart.y_axis = about.y_axis;
+  chart.series = std::move(series);
+  for (std::size_t i = 0; i < chart.series.size(); ++i) chart.series[i].color = i;
+  const std::string svg = draw_chart_for_page(chart, about.x_axis);
+  return svg.empty() ? svg : "<figure>" + svg + "</figure>\n";
+}
+
 /// A line for each step of a section, over the keys.
-Chart sweep_chart(const Json& report, const std::string& name, Chart chart, const Value& value) {
-  for (const Json* const step : steps_of(report, name)) {
-    Chart::Line line{text_of(*step, "name"), {}};
+std::string sweep_chart(const Json& report, const SectionChart& about, const Value& value) {
+  std::vector<picture::Series> lines;
+  for (const Json* const step : steps_of(report, about.section)) {
+    picture::Series line{text_of(*step, "name"), {}};
     for (const Json& row : rows_of(*step)) {
-      if (text_of(row, "outcome") == "measured") line.points.emplace_back(keys_of(row), value(row));
+      if (text_of(row, "outcome") == "measured") line.points.push_back({keys_of(row), value(row)});
     }
-    chart.lines.push_back(std::move(line));
+    lines.push_back(std::move(line));
   }
-  return chart;
+  return drawn(about, std::move(lines));
 }
 
 /// One line over the steps' names.
-Chart splits_chart(const Json& report) {
-  Chart chart{
-      "Splits: one token, 32 query and 8 KV heads, 32k keys", "parts of the keys", "microseconds", {}};
-  Chart::Line line{"median", {}};
+std::string splits_chart(const Json& report) {
+  picture::Series line{"median", {}};
   for (const Json* const step : steps_of(report, "splits")) {
     const Json& rows = rows_of(*step);
     if (rows.size() != 1 || text_of(rows[0], "outcome") != "measured") continue;
-    line.points.emplace_back(std::strtod(text_of(*step, "name").c_str(), nullptr),
-                             number_of(rows[0], "median_ms") * 1e3);
+    line.points.push_back(
+        {std::strtod(text_of(*step, "name").c_str(), nullptr), number_of(rows[0], "median_ms") * 1e3});
   }
-  chart.lines.push_back(std::move(line));
-  return chart;
+  return drawn(
+      {"splits", "Splits: one token, 32 query and 8 KV heads, 32k keys", "parts of the keys", "microseconds"},
+      {line});
 }
 
 std::string sweep_table(const Json& report) {
@@ -227,16 +243,18 @@ std::string sweep_table(const Json& report) {
     for (const Json* const step : steps_of(report, name)) {
       for (const Json& row : rows_of(*step)) {
         const bool measured = text_of(row, "outcome") == "measured";
-        rows += "<tr><td>" + escaped(text_of(row, "problem")) +
-                (name == std::string("splits") ? escaped(", parts: " + text_of(*step, "name")) : "") +
-                "</td><td>" + escaped(text_of(row, "kernel")) + "</td>";
+        rows +=
+            "<tr><td>" + picture::escaped(text_of(row, "problem")) +
+            (name == std::string("splits") ? picture::escaped(", parts: " + text_of(*step, "name")) : "") +
+            "</td><td>" + picture::escaped(text_of(row, "kernel")) + "</td>";
         rows += measured ? cell("number", console::duration(number_of(row, "median_ms") * 1e6)) +
                                cell("number", console::duration(number_of(row, "p5_ms") * 1e6) + " to " +
                                                   console::duration(number_of(row, "p95_ms") * 1e6)) +
                                cell("number", console::significant(number_of(row, "gflops_per_second"))) +
                                cell("number", console::significant(number_of(row, "gbytes_per_second")))
                          : "<td colspan=\"4\">" +
-                               escaped(text_of(row, "outcome") + ": " + text_of(row, "message")) + "</td>";
+                               picture::escaped(text_of(row, "outcome") + ": " + text_of(row, "message")) +
+                               "</td>";
         rows += "</tr>\n";
       }
     }
@@ -251,20 +269,17 @@ std::string charts(const Json& report) {
   const auto tflops = [](const Json& row) { return number_of(row, "gflops_per_second"); };
   const auto gbytes = [](const Json& row) { return number_of(row, "gbytes_per_second"); };
   const auto micros = [](const Json& row) { return number_of(row, "median_ms") * 1e3; };
-  std::string html;
-  html += draw_chart(
-      sweep_chart(report, "prefill", {"Prefill, 16 heads", "queries and keys", "GFLOP/s", {}}, tflops));
-  html += draw_chart(sweep_chart(
-      report, "decode", {"Decode: rows of each of 8 KV heads, d128 f16", "keys", "GB/s", {}}, gbytes));
-  html += draw_chart(
-      sweep_chart(report, "fixed",
-                  {"Fixed cost: one token, 32 query and 8 KV heads", "keys", "microseconds", {}}, micros));
-  html += draw_chart(splits_chart(report));
-  html += draw_chart(
-      sweep_chart(report, "backward", {"Gradients, 16 heads", "queries and keys", "GFLOP/s", {}}, tflops));
-  html += draw_chart(sweep_chart(
-      report, "matmul", {"Matrix multiplication, square", "rows and columns", "GFLOP/s", {}}, tflops));
-  return html + sweep_table(report);
+  return sweep_chart(report, {"prefill", "Prefill, 16 heads", "queries and keys", "GFLOP/s"}, tflops) +
+         sweep_chart(report, {"decode", "Decode: rows of each of 8 KV heads, d128 f16", "keys", "GB/s"},
+                     gbytes) +
+         sweep_chart(report,
+                     {"fixed", "Fixed cost: one token, 32 query and 8 KV heads", "keys", "microseconds"},
+                     micros) +
+         splits_chart(report) +
+         sweep_chart(report, {"backward", "Gradients, 16 heads", "queries and keys", "GFLOP/s"}, tflops) +
+         sweep_chart(report, {"matmul", "Matrix multiplication, square", "rows and columns", "GFLOP/s"},
+                     tflops) +
+         sweep_table(report);
 }
 
 /// Drivers count most things, and JSON has all of them as fractions.
@@ -278,20 +293,21 @@ std::string statistic(const Json& value) {
 std::string statistics(const Json& report) {
   std::string html;
   for (const Json* const step : steps_of(report, "statistics")) {
-    html += "<tr><td>" + escaped(text_of(*step, "kernel")) + "</td><td>" + escaped(text_of(*step, "name")) +
-            "</td>";
+    html += "<tr><td>" + picture::escaped(text_of(*step, "kernel")) + "</td><td>" +
+            picture::escaped(text_of(*step, "name")) + "</td>";
     const auto data = step->find("data");
     if (data == step->end() || !data->is_object() || !data->contains("pipelines")) {
-      html += "<td>" + escaped(text_of(*step, "status") + ": " + text_of(*step, "message")) + "</td></tr>\n";
+      html += "<td>" + picture::escaped(text_of(*step, "status") + ": " + text_of(*step, "message")) +
+              "</td></tr>\n";
       continue;
     }
     html += "<td>";
     for (const Json& pipeline : (*data)["pipelines"]) {
-      html += "<b>" + escaped(text_of(pipeline, "pipeline")) + "</b>";
+      html += "<b>" + picture::escaped(text_of(pipeline, "pipeline")) + "</b>";
       const auto entries = pipeline.find("statistics");
       if (entries != pipeline.end()) {
         for (const auto& [name, value] : entries->items())
-          html += "; " + escaped(name) + " " + escaped(statistic(value));
+          html += "; " + picture::escaped(name) + " " + picture::escaped(statistic(value));
       }
       html += "<br>";
     }
@@ -305,11 +321,11 @@ std::string statistics(const Json& report) {
 std::string tuning(const Json& report) {
   std::string html;
   for (const Json* const step : steps_of(report, "tune")) {
-    html +=
-        "<pre>" +
-        escaped(text_of(*step, "data").empty() ? text_of(*step, "status") + ": " + text_of(*step, "message")
-                                               : text_of(*step, "data")) +
-        "</pre>\n";
+    html += "<pre>" +
+            picture::escaped(text_of(*step, "data").empty()
+                                 ? text_of(*step, "status") + ": " + text_of(*step, "message")
+                                 : text_of(*step, "data")) +
+            "</pre>\n";
   }
   return html;
 }
@@ -319,8 +335,8 @@ std::string commands(const Json& report) {
   for (const Json& step : report["steps"]) {
     html += "<tr>" + status_cell(step) +
             cell("number", console::fixed(number_of(step, "seconds"), 1) + " s") + "<td><code>" +
-            escaped(text_of(step, "command")) + "</code></td><td>" + escaped(text_of(step, "message")) +
-            "</td></tr>\n";
+            picture::escaped(text_of(step, "command")) + "</code></td><td>" +
+            picture::escaped(text_of(step, "message")) + "</td></tr>\n";
   }
   return "<details><summary>All commands</summary><table>" + html + "</table></details>\n";
 }

@@ -12,7 +12,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "open_runtime.hpp"
-#include "plot_format.hpp"
+#include "picture/canvas.hpp"
 #include "report/page.hpp"
 #include "report/steps.hpp"
 #include "runtime/input_file.hpp"
@@ -54,7 +54,7 @@ ReportRequest read_request(const ReportArguments& arguments, const Invocation& i
     fail_usage("the folder '" + console::printable(arguments.output) +
                "' cannot be made: " + error.message());
   request.folder = std::filesystem::absolute(arguments.output).string();
-  request.can_plot = bench::check_plot_support().ok();
+  request.can_plot = picture::check_support().ok();
   return request;
 }
 
@@ -83,7 +83,8 @@ int run_report(const ReportArguments& arguments, const Invocation& invocation) {
   const std::filesystem::path picture = folder / "roofline.svg";
   std::error_code ignored;
   std::filesystem::remove(picture, ignored);  // of an earlier report
-  Json head{{"version", invocation.version}, {"date", date_text()}, {"command", invocation.command_line}};
+  Json head{
+      {"version", invocation.version}, {"date", console::date_text()}, {"command", invocation.command_line}};
   console::ProgressBar bar;
   const auto keep = [&](const Json& report, double share) {
     write_file(folder / "report.json", dump_json(report));

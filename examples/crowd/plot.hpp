@@ -1,5 +1,7 @@
-// The picture of frame_budget.cpp, drawn by cairo if the build has it.
+// The picture of frame_budget.cpp.
 #pragma once
+
+#include <vkattn/result.hpp>
 
 #include <string>
 #include <vector>
@@ -12,7 +14,6 @@ struct FrameTimes {
 };
 
 // Draws two panels: the time from frame to frame, and the device's time for attention with its budget.
-// Returns false if the picture could not be written.
-bool draw(const FrameTimes& times, const std::string& path);
+vkattn::Result<void> draw(const FrameTimes& times, const std::string& device, const std::string& path);
 
 }  // namespace crowd

@@ -20,8 +20,7 @@
 namespace train_text {
 
 double smoothed(const std::vector<float>& losses, std::size_t step) {
-  constexpr std::size_t kWindow = 20;
-  const std::size_t count = std::min(step + 1, kWindow);
+  const std::size_t count = std::min(step + 1, kMeanSteps);
   double sum = 0;
   for (std::size_t i = step + 1 - count; i <= step; ++i) sum += static_cast<double>(losses[i]);
   return sum / static_cast<double>(count);
@@ -195,18 +194,17 @@ void Session::draw_curve(const Outcome& outcome) const {
   Curve curve;
   curve.losses = progress_.losses;
   curve.vocabulary = static_cast<double>(shape.vocabulary);
-  curve.kept_back = outcome.kept_back.value_or(0);
-  curve.caption = std::to_string(shape.layers) + " layers, " + std::to_string(shape.heads) +
-                  " heads, width " + std::to_string(shape.width) + "; " + std::to_string(progress_.batch) +
-                  " sequences of " + std::to_string(shape.context) + " characters a step; " +
-                  runtime_.device().capabilities().device_name;
+  curve.validation = outcome.kept_back.value_or(0);
+  curve.model = std::to_string(shape.layers) + " layers, " + std::to_string(shape.heads) + " heads, width " +
+                std::to_string(shape.width) + "; " + std::to_string(progress_.batch) + " sequences of " +
+                std::to_string(shape.context) + " characters a step";
+  curve.device = runtime_.device().capabilities().device_name;
   const std::string path = (options_.output / "loss.png").string();
   if (!has_pictures()) {
     std::printf("no picture of the loss: this build has no cairo\n");
-  } else if (draw(curve, path)) {
-    std::printf("%s has the losses\n", path.c_str());
   } else {
-    refuse(path + " cannot be written");
+    checked(draw(curve, path));
+    std::printf("%s has the losses\n", path.c_str());
   }
 }
 
@@ -267,7 +265,7 @@ Outcome Session::run() {
   checked(save(options_.output, progress_, parameters));
   std::printf("%s has the weights; --resume goes on from there\n",
               (options_.output / "model.safetensors").string().c_str());
-  if (!progress_.losses.empty()) draw_curve(outcome);
+  if (progress_.losses.size() > 1) draw_curve(outcome);
   write_sample(build, outcome);
   outcome.progress = progress_;
   outcome.validation_messages = runtime_.validation_messages();

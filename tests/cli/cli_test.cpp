@@ -372,7 +372,7 @@ TEST_F(ToolBench, LeavesOutPeaksWhereTheyAreNotWanted) {
 }
 
 TEST_F(ToolBench, Plots) {
-  if (!bench::check_plot_support().ok()) GTEST_SKIP() << bench::check_plot_support().error().message;
+  if (!picture::check_support().ok()) GTEST_SKIP() << picture::check_support().error().message;
   EXPECT_TRUE(has(printed("bench 'b1 h2 40x40 d16' --repeat 3 --plot a.svg"), "1 measured"))
       << "the table comes too";
   const std::string svg = read_file(folder_ / "a.svg");

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "console.hpp"
-#include "plot_format.hpp"
+#include "picture/canvas.hpp"
 #include "support/text.hpp"
 #include "tool_run.hpp"
 
@@ -311,7 +311,7 @@ TEST_F(ToolInspect, PrintedWeightsHaveTheLabelsOfTheirRowsAndColumns) {
 
 /// Of what size they are is in heat_map_test.cpp. More heads than there is room for are shown in part.
 TEST_F(ToolInspect, PicturesAreOfTheTypeOfTheirFile) {
-  if (!bench::check_plot_support().ok()) GTEST_SKIP() << bench::check_plot_support().error().message;
+  if (!picture::check_support().ok()) GTEST_SKIP() << picture::check_support().error().message;
   write_noise("query", {20, 40, 8});
   write_noise("key", {20, 70, 8});
   for (const std::string problem :
@@ -351,7 +351,7 @@ TEST_F(ToolInspect, TheSweepShowsWhatTheScaleIsFor) {
   EXPECT_GT(number(dims[2]["unscaled"], "mean_largest_weight"), 0.9);
   EXPECT_LT(number(dims[2]["unscaled"], "median_jacobian_norm"),
             0.1 * number(dims[2]["scaled"], "median_jacobian_norm"));
-  if (!bench::check_plot_support().ok()) return;
+  if (!picture::check_support().ok()) return;
   EXPECT_TRUE(has(printed("inspect --sweep-dim 4,8 --plot sweep.png"), "sqrt(dim)"));
   EXPECT_TRUE(read_file(folder_ / "sweep.png").starts_with("\x89PNG\r\n\x1a\n"));
 }
@@ -389,7 +389,7 @@ TEST_F(ToolInspectRefusals, AreOneSentenceWithTheNumbers) {
   write("nan", {2, 2}, std::vector<float>{1, 2, std::nanf(""), 4});
   std::string many;
   for (int i = 0; i < 513; ++i) many += "w ";
-  const std::string plot = bench::check_plot_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev";
+  const std::string plot = picture::check_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev";
   const std::vector<Refusal> refusals = {
       {"", "needs --query and --key, --input and --weights, --text, --sweep-dim or --memory"},
       {"--text ''", "--text is given an empty value"},
@@ -443,7 +443,7 @@ TEST_F(ToolInspectRefusals, AreOneSentenceWithTheNumbers) {
 }
 
 TEST_F(ToolInspect, LeavesNoFileWhereItCannotPrint) {
-  if (!bench::check_plot_support().ok() || !std::filesystem::exists("/dev/full")) {
+  if (!picture::check_support().ok() || !std::filesystem::exists("/dev/full")) {
     GTEST_SKIP() << "needs cairo and /dev/full";
   }
   const std::size_t files = folder_.file_count();

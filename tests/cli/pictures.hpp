@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "plot.hpp"
+#include "picture/canvas.hpp"
 #include "support/text.hpp"
 
 namespace vkattn::tests {
@@ -35,7 +35,7 @@ inline void expect_png(const std::string& png) {
 class Drawing : public testing::Test {
  protected:
   void SetUp() override {
-    const Result<void> support = bench::check_plot_support();
+    const Result<void> support = picture::check_support();
     if (support.ok()) return;
     EXPECT_TRUE(has(support.error().message, "libcairo2-dev"));
     EXPECT_FALSE(draws_anything());

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "pictures.hpp"
-#include "plot_layout.hpp"
 #include "suites.hpp"
 #include "support/must.hpp"
 #include "support/text.hpp"
@@ -30,11 +29,10 @@ namespace {
 using bench::parse_problem;
 using bench::Problem;
 
-using bench::LogAxis;
-using bench::PlotBox;
 using bench::PlotData;
-using bench::PlotFormat;
-using bench::PlotLine;
+using picture::Format;
+using picture::LogAxis;
+using picture::Position;
 
 TEST(PlotAxis, PlacesDecadesEvenly) {
   const LogAxis axis(0.1, 1000, 500, 100);
@@ -45,7 +43,7 @@ TEST(PlotAxis, PlacesDecadesEvenly) {
 
 std::vector<std::string> tick_labels(const LogAxis& axis) {
   std::vector<std::string> labels;
-  for (const bench::PlotTick& tick : axis.ticks()) {
+  for (const picture::Tick& tick : axis.ticks()) {
     if (!tick.label.empty()) labels.push_back(tick.label);
   }
   return labels;
@@ -56,85 +54,73 @@ TEST(PlotAxis, LabelsAsManyTicksAsThereIsRoomFor) {
   EXPECT_EQ(tick_labels(LogAxis(0.15, 30, 0, 1000)), (Labels{"0.2", "0.5", "1", "2", "5", "10", "20"}));
   EXPECT_EQ(tick_labels(LogAxis(0.15, 30, 0, 150)), (Labels{"1", "10"}));
   EXPECT_EQ(tick_labels(LogAxis(1e-4, 1e4, 300, 100)), (Labels{"0.0001", "0.01", "1", "100", "10000"}));
-  const std::vector<bench::PlotTick> ticks = LogAxis(1, 10, 0, 100).ticks();
+  const std::vector<picture::Tick> ticks = LogAxis(1, 10, 0, 100).ticks();
   ASSERT_EQ(ticks.size(), 10U);
   for (std::size_t i = 0; i < ticks.size(); ++i) EXPECT_DOUBLE_EQ(ticks[i].value, static_cast<double>(i + 1));
 }
 
-TEST(PlotLine, CrossesBoxesAndLines) {
-  const PlotLine rising = {{0, 0}, {10, 10}};
-  EXPECT_TRUE(rising.crosses(PlotLine{{0, 10}, {10, 0}}));
-  EXPECT_FALSE(rising.crosses(PlotLine{{0, 1}, {9, 10}}));
-  EXPECT_TRUE(rising.crosses(PlotBox{4, 4, 2, 2}));
-  EXPECT_TRUE(rising.crosses(PlotBox{-5, -5, 20, 20}));
-  EXPECT_FALSE(rising.crosses(PlotBox{6, 0, 4, 5}));
+/// What holds for every placement of discs.
+void expect_apart(const std::vector<Position>& places, double radius, const picture::Box& frame) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    EXPECT_GE(places[i].x, frame.x + radius);
+    EXPECT_LE(places[i].x, frame.right() - radius);
+    EXPECT_GE(places[i].y, frame.y + radius);
+    EXPECT_LE(places[i].y, frame.bottom() - radius);
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_GE(std::hypot(places[i].x - places[j].x, places[i].y - places[j].y), 2 * radius)
+          << i << ", " << j;
+  }
 }
 
-constexpr PlotBox kFrame = {0, 0, 1000, 500};
-constexpr double kRadius = 6;
+constexpr picture::Box kFrame = {0, 0, 1000, 500};
+constexpr double kRadius = 8.5;
 
-/// Labels of random widths at random points, all within a part of the frame.
-std::vector<bench::PlotLabel> random_labels(std::size_t count, const PlotBox& where, std::uint32_t seed) {
+/// Random points within a part of the frame.
+std::vector<Position> random_points(std::size_t count, const picture::Box& where, std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto between = [&](double low, double high) {
     return low + (high - low) * (static_cast<double>(random()) / 4294967296.0);
   };
-  std::vector<bench::PlotLabel> labels;
-  for (std::size_t i = 0; i < count; ++i) {
-    labels.push_back(
-        {{between(where.x, where.right()), between(where.y, where.bottom())}, between(60, 220), 14, 16});
-  }
-  return labels;
+  std::vector<Position> points;
+  for (std::size_t i = 0; i < count; ++i)
+    points.push_back({between(where.x, where.right()), between(where.y, where.bottom())});
+  return points;
 }
 
-/// What holds for every placement.
-void expect_sound(const std::vector<bench::PlotLabel>& labels, const bench::LabelRoom& room,
-                  const std::vector<bench::PlacedLabel>& placed) {
-  ASSERT_EQ(placed.size(), labels.size());
-  for (std::size_t i = 0; i < placed.size(); ++i) {
-    if (!placed[i].placed) continue;
-    EXPECT_TRUE(room.frame.contains(placed[i].box)) << i;
-    EXPECT_DOUBLE_EQ(placed[i].box.width, placed[i].shortened ? labels[i].short_width : labels[i].width);
-    for (const PlotBox& box : room.taken) EXPECT_FALSE(box.overlaps(placed[i].box)) << i;
-    for (std::size_t other = 0; other < placed.size(); ++other) {
-      const auto& point = labels[other].anchor;
-      EXPECT_FALSE(placed[i].box.overlaps({point.x - room.marker_radius, point.y - room.marker_radius,
-                                           2 * room.marker_radius, 2 * room.marker_radius}))
-          << i << " covers the point of " << other;
-      if (other == i || !placed[other].placed) continue;
-      EXPECT_FALSE(placed[i].box.overlaps(placed[other].box)) << i << " and " << other;
-      if (placed[other].leader && !placed[other].shortened) {
-        EXPECT_FALSE(placed[other].line.crosses(placed[i].box)) << other << " through " << i;
-      }
+TEST(PlotLabels, NeverHideEachOther) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    for (const picture::Box& where :
+         {kFrame, picture::Box{400, 200, 100, 60}, picture::Box{980, 480, 20, 20}}) {
+      const std::vector<Position> points = random_points(60, where, seed);
+      const std::vector<Position> places = picture::spread(points, kRadius, kFrame);
+      ASSERT_EQ(places.size(), points.size());
+      expect_apart(places, kRadius, kFrame);
     }
   }
 }
 
-TEST(PlotLabels, NeverOverlap) {
-  const std::vector<PlotBox> taken = {{700, 80, 250, 20}, {0, 0, 200, 30}};
-  const std::vector<PlotLine> lines = {{{0, 400}, {400, 100}}, {{400, 100}, {1000, 100}}};
-  const bench::LabelRoom room = {kFrame, taken, lines, kRadius};
-  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
-    const std::vector<bench::PlotLabel> labels = random_labels(17, {40, 120, 900, 350}, seed);
-    const std::vector<bench::PlacedLabel> placed = place_labels(labels, room);
-    expect_sound(labels, room, placed);
-    for (const bench::PlacedLabel& label : placed) EXPECT_TRUE(label.placed) << "seed " << seed;
-  }
+TEST(PlotLabels, StayAtTheirPointsWhereThereIsRoomAndFanOutWhereThereIsNone) {
+  const std::vector<Position> far = {{100, 100}, {150, 100}, {900, 400}};
+  const std::vector<Position> kept = picture::spread(far, kRadius, kFrame);
+  for (std::size_t i = 0; i < far.size(); ++i)
+    EXPECT_EQ(std::hypot(kept[i].x - far[i].x, kept[i].y - far[i].y), 0) << i;
+  const std::vector<Position> equal(12, {500, 250});
+  const std::vector<Position> places = picture::spread(equal, kRadius, kFrame);
+  expect_apart(places, kRadius, kFrame);
+  for (const Position& place : places) EXPECT_LT(std::hypot(place.x - 500, place.y - 250), 8 * kRadius);
 }
 
-TEST(PlotLabels, AreShortenedOrLeftOutWhereThereIsNoRoom) {
-  const bench::LabelRoom room = {kFrame, {}, {}, kRadius};
-  std::vector<bench::PlotLabel> labels = random_labels(60, {400, 200, 100, 60}, 1);
-  expect_sound(labels, room, place_labels(labels, room));
-  // All on one place: leaders fan out.
-  for (bench::PlotLabel& label : labels) label.anchor = {500, 250};
-  labels.resize(12);
-  const std::vector<bench::PlacedLabel> placed = place_labels(labels, room);
-  expect_sound(labels, room, placed);
-  for (const bench::PlacedLabel& label : placed) EXPECT_TRUE(label.placed);
-  // A point by itself has its label beside it.
-  labels.resize(1);
-  EXPECT_FALSE(place_labels(labels, room).front().leader);
+TEST(PlotAxis, EndsOnLabelledTicks) {
+  EXPECT_NEAR(picture::round_down(0.33), 0.2, 1e-12);
+  EXPECT_NEAR(picture::round_up(0.33), 0.5, 1e-12);
+  for (const double round : {1e-6, 0.05, 1.0, 20.0, 5000.0}) {
+    EXPECT_NEAR(picture::round_down(round), round, 1e-9 * round);
+    EXPECT_NEAR(picture::round_up(round), round, 1e-9 * round);
+  }
+  const std::vector<std::string> labels = tick_labels(LogAxis(0.2, 5000, 0, 300));
+  EXPECT_EQ(labels.front(), "0.2");
+  EXPECT_EQ(labels.back(), "5000");
+  EXPECT_EQ(tick_labels(LogAxis(5e-9, 1, 300, 0)).front(), "5e-9");
 }
 
 /// A device with two roofs of either kind, and the problems of a suite at 40 % of theirs.
@@ -203,23 +189,37 @@ TEST(PlotData, ShowsRoofsPointsAndWhatIsMissing) {
   EXPECT_EQ(data.title.find('\xff'), std::string::npos);
 }
 
+TEST(PlotData, DrawsTheCacheThatAPointIsHeldAgainst) {
+  bench::Report report = made_up_report("smoke");
+  report.peaks.memory = {{1U << 14U, 3e12, 4e12}, {1U << 20U, 850e9, 940e9}, {1U << 29U, 800e9, 900e9}};
+  bench::Row row = report.rows[4];
+  row.work.bytes = row.work.flops = 2 << 20;
+  set_shares(row, report.peaks);
+  report.rows = {row};
+  const PlotData data = bench::plot_data(report);
+  EXPECT_EQ(data.points.at(0).limit, "cache");
+  ASSERT_EQ(data.memory.size(), 2U) << "no point is held against the fastest cache";
+  EXPECT_EQ(data.memory[1].name, "cache");
+  EXPECT_DOUBLE_EQ(data.memory[1].rate, 940e9);
+}
+
 TEST(PlotFormats, FollowTheFileName) {
-  EXPECT_EQ(bench::plot_format("a.png"), PlotFormat::kPng);
-  EXPECT_EQ(bench::plot_format("dir.png/a.SVG"), PlotFormat::kSvg);
+  EXPECT_EQ(picture::format_of("a.png"), Format::kPng);
+  EXPECT_EQ(picture::format_of("dir.png/a.SVG"), Format::kSvg);
   for (const char* const name : {"", "png", ".png", "a.jpg", "a.pngx", "a.png/b"})
-    EXPECT_FALSE(bench::plot_format(name).has_value()) << name;
+    EXPECT_FALSE(picture::format_of(name).has_value()) << name;
 }
 
 class PlotDrawing : public Drawing {
  protected:
-  [[nodiscard]] bool draws_anything() const override { return bench::draw_plot({}, PlotFormat::kPng).ok(); }
+  [[nodiscard]] bool draws_anything() const override { return bench::draw_plot({}, Format::kPng).ok(); }
 };
 
 TEST_F(PlotDrawing, PngGrowsWithItsTable) {
   PlotData data = bench::plot_data(made_up_report("llm"));
-  const auto many = must(bench::draw_plot(data, PlotFormat::kPng));
+  const auto many = must(bench::draw_plot(data, Format::kPng));
   data.points.resize(1);
-  const auto one = must(bench::draw_plot(data, PlotFormat::kPng));
+  const auto one = must(bench::draw_plot(data, Format::kPng));
   for (const std::string& png : {many, one}) {
     expect_png(png);
     EXPECT_GT(png.size(), 10000U);
@@ -229,7 +229,7 @@ TEST_F(PlotDrawing, PngGrowsWithItsTable) {
 }
 
 TEST_F(PlotDrawing, SvgIsWhole) {
-  const auto svg = must(bench::draw_plot(bench::plot_data(made_up_report("game")), PlotFormat::kSvg));
+  const auto svg = must(bench::draw_plot(bench::plot_data(made_up_report("game")), Format::kSvg));
   EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
   EXPECT_TRUE(has(svg, "viewBox=\"0 0 1200 "));
   EXPECT_TRUE(has(svg, "</svg>"));
@@ -240,11 +240,10 @@ TEST_F(PlotDrawing, OddReportsAreDrawnAndEmptyOnesRefused) {
   report.rows.resize(1);
   for (const bool matrix : {true, false}) {
     if (!matrix) report.peaks = {};
-    EXPECT_TRUE(bench::draw_plot(bench::plot_data(report), PlotFormat::kSvg).ok());
+    EXPECT_TRUE(bench::draw_plot(bench::plot_data(report), Format::kSvg).ok());
   }
   report.rows[0].outcome = bench::Outcome::kSkipped;
-  EXPECT_TRUE(
-      has(message_of(bench::draw_plot(bench::plot_data(report), PlotFormat::kPng)), "nothing to plot"));
+  EXPECT_TRUE(has(message_of(bench::draw_plot(bench::plot_data(report), Format::kPng)), "nothing to plot"));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST_F(ToolRefusals, WrongUsage) {
                   {"bench 'b1 h8 512x512 d64x'", "d64x"},
                   {"bench 'b1 h8 512x512 d6400'", "6400"},
                   {"bench 'b99999999999999999999 8x8 d8'", "b99999999999999999999"}});
-  const char* const picture = bench::check_plot_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev";
+  const char* const picture = picture::check_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev";
   expect_refused("bench '8x8 d8' ", {{"--repeat two", "'two'"},
                                      {"--tile rows=4", "--kernel"},
                                      {"--kernel lane,tile --tile rows=4", "--kernel"},

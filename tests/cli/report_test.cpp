@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "json.hpp"
-#include "report/chart.hpp"
+#include "picture/charts.hpp"
 #include "report/child_process.hpp"
 #include "report/page.hpp"
 #include "report/steps.hpp"
@@ -237,18 +237,20 @@ TEST(Report, IsAboutTheDeviceThatTheRuntimeChose) {
 }
 
 TEST(Chart, HasAMarkForEachPointAndNamesLines) {
-  const cli::Chart chart{"Rates <of two>",
-                         "keys",
-                         "GB/s",
-                         {{"one", {{64, 1.5}, {1024, 3}}}, {"two", {{64, 0}}}, {"nothing", {}}}};
-  const std::string svg = cli::draw_chart(chart);
+  const picture::Chart chart{"Rates <of two>",
+                             "",
+                             "GB/s",
+                             {{"one", {{64, 1.5}, {1024, 3}}, 0}, {"two", {{64, 0}}, 1}, {"nothing", {}}}};
+  const std::string svg = picture::draw_chart_for_page(chart, "keys");
   EXPECT_TRUE(has(svg, "Rates &lt;of two&gt;"));
   EXPECT_TRUE(has(svg, ">1k<"));
   EXPECT_TRUE(has(svg, "one, 1024: 3"));
   EXPECT_TRUE(has(svg, "two, 64: 0"));
   EXPECT_FALSE(has(svg, "nothing"));
   EXPECT_FALSE(has(svg, "nan"));
-  EXPECT_EQ(cli::draw_chart({"t", "x", "y", {{"none", {}}}}), "");
+  EXPECT_TRUE(has(svg, "currentColor"));
+  EXPECT_FALSE(has(svg, "width=\"640\" height")) << "a page has a background of its own";
+  EXPECT_EQ(picture::draw_chart_for_page({"t", "", "y", {{"none", {}}}}, "x"), "");
 }
 
 }  // namespace

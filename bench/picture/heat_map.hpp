@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "plot_format.hpp"
+#include "canvas.hpp"
 
-namespace vkattn::bench {
+namespace vkattn::picture {
 
 /// How values become colours, from 0 to the largest. The square root tells small values apart.
 enum class HeatScale { kLinear, kSquareRoot };
@@ -38,11 +38,8 @@ struct HeatMap {
 inline constexpr std::size_t kMostHeatCells = 1024;
 inline constexpr std::size_t kMostHeatPanels = 16;
 
-/// Which labels are drawn, where each needs so much room and cells are so far apart: every n-th.
-[[nodiscard]] std::size_t label_stride(double cell, double room, bool numbers);
-
 /// The bytes of the picture's file. Refuses one without panels, with too many, or with panels that are too
 /// large.
-[[nodiscard]] Result<std::string> draw_heat_map(const HeatMap& map, PlotFormat format);
+[[nodiscard]] Result<std::string> draw_heat_map(const HeatMap& map, Format format);
 
-}  // namespace vkattn::bench
+}  // namespace vkattn::picture

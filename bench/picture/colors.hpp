@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 
-namespace vkattn::bench {
+namespace vkattn::picture {
 
 /// sRGB, each from 0 to 1.
 struct Color {
-  double red = 0, green = 0, blue = 0, alpha = 1;
+  double red = 0, green = 0, blue = 0;
+  bool operator==(const Color&) const = default;
 };
 
 inline constexpr Color kInk = {0.13, 0.15, 0.18};
@@ -20,15 +22,11 @@ inline constexpr Color kWhite = {1, 1, 1};
 inline constexpr std::array kSeriesColors = {Color{0.00, 0.45, 0.70}, Color{0.84, 0.37, 0.00},
                                              Color{0.00, 0.62, 0.45}, Color{0.80, 0.47, 0.65},
                                              Color{0.90, 0.62, 0.00}, Color{0.35, 0.35, 0.35}};
+/// The last one stands for all that are beyond it.
+[[nodiscard]] const Color& series_color(std::size_t index);
 
 /// Cells that show no number.
 inline constexpr Color kNoNumber = {0.90, 0.905, 0.915};
-
-/// A colour by how it looks: in the colour space Oklab (Ottosson, 2020) equal distances look equal.
-struct Oklab {
-  double lightness = 0, a = 0, b = 0;
-};
-[[nodiscard]] Oklab to_oklab(const Color& color);
 
 /// How well text of one colour is read on the other, from 1 to 21: the contrast ratio of WCAG 2.
 [[nodiscard]] double contrast(const Color& one, const Color& other);
@@ -38,4 +36,4 @@ struct Oklab {
 /// without colours, can tell them apart.
 [[nodiscard]] Color scale_color(double share);
 
-}  // namespace vkattn::bench
+}  // namespace vkattn::picture

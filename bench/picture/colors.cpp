@@ -1,13 +1,18 @@
-// See plot_colors.hpp. Conversions between sRGB and Oklab: B. Ottosson, "A perceptual color space for image
+// See colors.hpp. The conversion from Oklab: B. Ottosson, "A perceptual color space for image
 // processing", 2020.
-#include "plot_colors.hpp"
+#include "colors.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
-namespace vkattn::bench {
+namespace vkattn::picture {
 namespace {
+
+/// A colour by how it looks: equal distances look equal.
+struct Oklab {
+  double lightness = 0, a = 0, b = 0;
+};
 
 /// A curve of the second degree from the first to the last, drawn towards the one between.
 constexpr std::array kCurve = {Oklab{0.23, -0.01, -0.09}, Oklab{0.56, -0.13, 0.0},
@@ -59,6 +64,10 @@ std::array<double, kPieces + 1> curve_lengths() {
 
 }  // namespace
 
+const Color& series_color(std::size_t index) {
+  return kSeriesColors.at(std::min(index, kSeriesColors.size() - 1));
+}
+
 Color scale_color(double share) {
   static const std::array<double, kPieces + 1> kLengths = curve_lengths();
   const double length = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0) * kLengths.back();
@@ -76,14 +85,4 @@ double contrast(const Color& one, const Color& other) {
   return (light + 0.05) / (dark + 0.05);
 }
 
-Oklab to_oklab(const Color& color) {
-  const double red = decoded(color.red), green = decoded(color.green), blue = decoded(color.blue);
-  const double l = std::cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue);
-  const double m = std::cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue);
-  const double s = std::cbrt(0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue);
-  return {0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
-          1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
-          0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s};
-}
-
-}  // namespace vkattn::bench
+}  // namespace vkattn::picture

@@ -7,12 +7,10 @@
 #include <numbers>
 #include <span>
 
-#include "common/message.hpp"
 #include "console.hpp"
-#include "plot_canvas.hpp"
-#include "plot_layout.hpp"
+#include "head.hpp"
 
-namespace vkattn::bench {
+namespace vkattn::picture {
 namespace {
 
 constexpr double kLeastWidth = 660;  // for title and caption
@@ -23,9 +21,10 @@ constexpr double kTallestPanel = 640;
 constexpr double kCellWithNumber = 30, kCellWithGaps = 13;
 constexpr double kGap = 26;         // between panels
 constexpr double kPanelHead = 44;   // title and note
-constexpr double kLeastSlot = 196;  // room for a panel's note
+constexpr double kLeastSlot = 236;  // room for a panel's note
 constexpr double kAxisTitle = 22;
 constexpr double kMostLabel = 104;
+constexpr Stroke kTickMark = {kSoftInk, 0.8};
 constexpr double kScaleGap = 34, kScaleWidth = 16, kScaleText = 64;
 
 enum class LabelTurn { kNone, kSlanted, kUpright };
@@ -46,11 +45,7 @@ struct Layout {
   LabelTurn turn = LabelTurn::kNone;
   double row_label_width = 0, column_label_height = 0;
   std::size_t row_stride = 1, column_stride = 1;
-  std::vector<std::string> caption, warning;  // in lines
 };
-
-constexpr TextStyle kCaption = {13, kSoftInk}, kWarning = {13, kSeriesColors[1], true};
-constexpr double kCaptionLine = 20;
 
 /// Half units are whole pixels of a PNG, which keeps cells sharp.
 double whole_pixels(double length) {
@@ -85,6 +80,10 @@ void place_column_labels(const HeatMap& map, double text_width, Layout& layout) 
                                               : text_width);
 }
 
+Head head_of(const HeatMap& map, double width) {
+  return {{map.title, map.caption, map.warning, {}}, width};
+}
+
 Layout make_layout(const HeatMap& map) {
   Layout layout;
   layout.across = panels_across(map.panels.size());
@@ -106,9 +105,7 @@ Layout make_layout(const HeatMap& map) {
   const auto slots = static_cast<double>(layout.across);
   layout.width = std::max(kLeastWidth, layout.left + slots * layout.slot_width + (slots - 1) * kGap +
                                            kScaleGap + kScaleWidth + kScaleText + kPictureMargin);
-  layout.caption = wrapped(map.caption, kCaption, layout.width - 2 * kPictureMargin);
-  layout.warning = wrapped(map.warning, kWarning, layout.width - 2 * kPictureMargin);
-  layout.top = 64 + kCaptionLine * static_cast<double>(layout.caption.size() + layout.warning.size());
+  layout.top = head_of(map, layout.width).bottom() + 20;
   constexpr double kLeastBar = 190;
   layout.height = layout.top + std::max(static_cast<double>(layout.down) * layout.slot_height,
                                         kPanelHead + kLeastBar + kGap);
@@ -118,11 +115,11 @@ Layout make_layout(const HeatMap& map) {
 /// Draws one heat map.
 class Drawing {
  public:
-  Drawing(const Canvas& canvas, const HeatMap& map, const Layout& layout)
+  Drawing(Canvas& canvas, const HeatMap& map, const Layout& layout)
       : canvas_(canvas), map_(map), layout_(layout), top_(largest(map.panels)) {}
 
   void draw() const {
-    draw_captions();
+    head_of(map_, layout_.width).draw(canvas_);
     for (std::size_t i = 0; i < map_.panels.size(); ++i) draw_panel(i);
     draw_bar();
   }
@@ -147,19 +144,7 @@ class Drawing {
     return std::isnan(value) ? kNoNumber : scale_color(share_of(value, top));
   }
 
-  void draw_captions() const {
-    const TextStyle title = {21, kInk, true};
-    canvas_.text({kPictureMargin, 38}, canvas_.fitted(map_.title, title, layout_.width - 2 * kPictureMargin),
-                 title);
-    double y = 42;
-    for (const std::string& line : layout_.caption)
-      canvas_.text({kPictureMargin, y += kCaptionLine}, line, kCaption);
-    y += 2;
-    for (const std::string& line : layout_.warning)
-      canvas_.text({kPictureMargin, y += kCaptionLine}, line, kWarning);
-  }
-
-  [[nodiscard]] PlotBox panel_box(std::size_t index) const {
+  [[nodiscard]] Box panel_box(std::size_t index) const {
     const auto column = static_cast<double>(index % layout_.across);
     const auto row = static_cast<double>(index / layout_.across);
     return {layout_.left + column * (layout_.slot_width + kGap),
@@ -168,10 +153,10 @@ class Drawing {
 
   void draw_panel(std::size_t index) const {
     const HeatPanel& panel = map_.panels[index];
-    const PlotBox box = panel_box(index);
-    const TextStyle title = {14, kInk, true}, note = {11.5, kSoftInk};
-    canvas_.text({box.x, box.y - 26}, canvas_.fitted(panel.title, title, layout_.slot_width), title);
-    canvas_.text({box.x, box.y - 9}, canvas_.fitted(panel.note, note, layout_.slot_width), note);
+    const Box box = panel_box(index);
+    canvas_.text({box.x, box.y - 26}, fitted(panel.title, kPanelTitleText, layout_.slot_width),
+                 kPanelTitleText);
+    canvas_.text({box.x, box.y - 9}, fitted(panel.note, kNoteText, layout_.slot_width), kNoteText);
     std::vector<Color> colors;
     colors.reserve(panel.values.size());
     const double top = top_of(panel);
@@ -183,45 +168,43 @@ class Drawing {
     draw_column_labels(box);
   }
 
-  void draw_gaps(const PlotBox& box) const {
-    const Stroke gap = {kWhite, 1, false};
+  void draw_gaps(const Box& box) const {
+    const Stroke gap = {kWhite, 1};
     for (std::size_t i = 1; i < map_.columns(); ++i) {
       const double x = box.x + layout_.cell * static_cast<double>(i);
-      canvas_.line({{x, box.y}, {x, box.bottom()}}, gap);
+      canvas_.line({x, box.y}, {x, box.bottom()}, gap);
     }
     for (std::size_t i = 1; i < map_.rows(); ++i) {
       const double y = box.y + layout_.cell * static_cast<double>(i);
-      canvas_.line({{box.x, y}, {box.right(), y}}, gap);
+      canvas_.line({box.x, y}, {box.right(), y}, gap);
     }
   }
 
-  void draw_numbers(const HeatPanel& panel, const PlotBox& box, const std::vector<Color>& colors) const {
+  void draw_numbers(const HeatPanel& panel, const Box& box, const std::vector<Color>& colors) const {
     TextStyle style = {std::min(13.0, layout_.cell * 0.36), kInk, false, TextAlign::kCenter};
     for (std::size_t i = 0; i < panel.values.size(); ++i) {
       const double value = panel.values[i];
       if (std::isnan(value)) continue;
       style.color = contrast(kWhite, colors[i]) > contrast(kInk, colors[i]) ? kWhite : kInk;
-      const PlotPosition center = {box.x + layout_.cell * (static_cast<double>(i % map_.columns()) + 0.5),
-                                   box.y + layout_.cell * (static_cast<double>(i / map_.columns()) + 0.5)};
+      const Position center = {box.x + layout_.cell * (static_cast<double>(i % map_.columns()) + 0.5),
+                               box.y + layout_.cell * (static_cast<double>(i / map_.columns()) + 0.5)};
       canvas_.text({center.x, center.y + style.size * 0.36}, value == 0 ? "0" : console::fixed(value, 2),
                    style);
     }
   }
 
-  void draw_row_labels(const PlotBox& box) const {
+  void draw_row_labels(const Box& box) const {
     TextStyle style = layout_.label;
     style.align = TextAlign::kRight;
     for (std::size_t i = 0; i < map_.rows(); i += layout_.row_stride) {
       const double y = box.y + layout_.cell * (static_cast<double>(i) + 0.5);
-      if (layout_.row_stride > 1) canvas_.line({{box.x - 4, y}, {box.x, y}}, {kSoftInk, 0.8, false});
-      canvas_.text({box.x - 6, y + style.size * 0.36}, canvas_.fitted(map_.row_labels[i], style, kMostLabel),
-                   style);
+      if (layout_.row_stride > 1) canvas_.line({box.x - 4, y}, {box.x, y}, kTickMark);
+      canvas_.text({box.x - 6, y + style.size * 0.36}, fitted(map_.row_labels[i], style, kMostLabel), style);
     }
-    const TextStyle title = {12, kSoftInk, false, TextAlign::kCenter};
-    canvas_.text({kPictureMargin + 8, box.center().y}, map_.row_axis, title, -std::numbers::pi / 2);
+    canvas_.text({kPictureMargin + 8, box.center().y}, map_.row_axis, kAcrossText, -std::numbers::pi / 2);
   }
 
-  void draw_column_labels(const PlotBox& box) const {
+  void draw_column_labels(const Box& box) const {
     TextStyle style = layout_.label;
     const bool turned = layout_.turn != LabelTurn::kNone;
     style.align = turned ? TextAlign::kRight : TextAlign::kCenter;
@@ -230,22 +213,21 @@ class Drawing {
                                                                : 0;
     for (std::size_t i = 0; i < map_.columns(); i += layout_.column_stride) {
       const double x = box.x + layout_.cell * (static_cast<double>(i) + 0.5);
-      if (layout_.column_stride > 1)
-        canvas_.line({{x, box.bottom()}, {x, box.bottom() + 4}}, {kSoftInk, 0.8, false});
-      const PlotPosition at = turned ? PlotPosition{x + style.size * 0.36, box.bottom() + 9}
-                                     : PlotPosition{x, box.bottom() + style.size + 5};
-      canvas_.text(at, canvas_.fitted(map_.column_labels[i], style, kMostLabel), style, angle);
+      if (layout_.column_stride > 1) canvas_.line({x, box.bottom()}, {x, box.bottom() + 4}, kTickMark);
+      const Position at = turned ? Position{x + style.size * 0.36, box.bottom() + 9}
+                                 : Position{x, box.bottom() + style.size + 5};
+      canvas_.text(at, fitted(map_.column_labels[i], style, kMostLabel), style, angle);
     }
     canvas_.text({box.center().x, box.bottom() + layout_.column_label_height + 14}, map_.column_axis,
-                 {12, kSoftInk, false, TextAlign::kCenter});
+                 kAcrossText);
   }
 
   void draw_bar() const {
     constexpr std::size_t kSteps = 128;
     constexpr double kLeast = 120, kMost = 320;
-    const PlotBox first = panel_box(0), last = panel_box(layout_.across - 1);
+    const Box first = panel_box(0), last = panel_box(layout_.across - 1);
     const double x = std::max(last.right(), last.x + layout_.slot_width) + kScaleGap;
-    const PlotBox bar = {x, first.y, kScaleWidth, std::clamp(first.height, kLeast, kMost)};
+    const Box bar = {x, first.y, kScaleWidth, std::clamp(first.height, kLeast, kMost)};
     std::vector<Color> colors;
     for (std::size_t i = 0; i < kSteps; ++i) {
       colors.push_back(scale_color(1 - (static_cast<double>(i) + 0.5) / kSteps));
@@ -253,46 +235,46 @@ class Drawing {
     canvas_.cells(bar, 1, colors);
     canvas_.text({bar.x, bar.y - 9}, map_.scale_axis, {12, kSoftInk});
     const TextStyle text = {12, kInk};
-    for (const PlotTick& tick : bar_ticks()) {
+    for (const Tick& tick : bar_ticks()) {
       const double y = bar.bottom() - bar.height * share_of(tick.value, top_);
-      canvas_.line({{bar.right(), y}, {bar.right() + 4, y}}, {kSoftInk, 0.8, false});
+      canvas_.line({bar.right(), y}, {bar.right() + 4, y}, kTickMark);
       canvas_.text({bar.right() + 8, y + 4}, tick.label, text);
     }
     if (map_.no_number.empty()) return;
-    const PlotBox sample = {bar.x, bar.bottom() + 22, kScaleWidth, kScaleWidth};
+    const Box sample = {bar.x, bar.bottom() + 22, kScaleWidth, kScaleWidth};
     canvas_.fill(sample, kNoNumber);
     canvas_.text({sample.right() + 8, sample.bottom() - 4}, map_.no_number, text);
   }
 
   /// What stands beside the bar. Where each panel has a scale of its own, its largest value is in its note.
-  [[nodiscard]] std::vector<PlotTick> bar_ticks() const {
+  [[nodiscard]] std::vector<Tick> bar_ticks() const {
     if (map_.has_scale_for_each) return {{0, "0"}, {top_, "largest"}};
     return ticks_to_largest(top_, map_.scale == HeatScale::kSquareRoot);
   }
 
-  const Canvas& canvas_;
+  Canvas& canvas_;
   const HeatMap& map_;
   const Layout& layout_;
   double top_;  // the largest value
 };
 
-Error refusal(const std::string& message) {
-  return Error{ErrorCode::kInvalidArgument, {}, message};
-}
-
 }  // namespace
 
-Result<std::string> draw_heat_map(const HeatMap& map, PlotFormat format) {
+Result<std::string> draw_heat_map(const HeatMap& map, Format format) {
+  const auto refusal = [](const std::string& sentence) {
+    return Error{ErrorCode::kInvalidArgument, {}, sentence};
+  };
   if (map.panels.empty() || map.rows() == 0 || map.columns() == 0)
     return refusal("there is nothing to draw: a heat map needs a panel, a row and a column");
   if (map.panels.size() > kMostHeatPanels || std::max(map.rows(), map.columns()) > kMostHeatCells) {
-    return refusal(detail::message("a heat map has room for ", kMostHeatPanels, " panels of ", kMostHeatCells,
-                                   " rows and columns, and these are ", map.panels.size(), " of ", map.rows(),
-                                   " x ", map.columns()));
+    return refusal("a heat map has room for " + std::to_string(kMostHeatPanels) + " panels of " +
+                   std::to_string(kMostHeatCells) + " rows and columns, and these are " +
+                   std::to_string(map.panels.size()) + " of " + std::to_string(map.rows()) + " x " +
+                   std::to_string(map.columns()));
   }
   const Layout layout = make_layout(map);
   return draw_file(format, layout.width, layout.height,
-                   [&](const Canvas& canvas) { Drawing(canvas, map, layout).draw(); });
+                   [&](Canvas& canvas) { Drawing(canvas, map, layout).draw(); });
 }
 
-}  // namespace vkattn::bench
+}  // namespace vkattn::picture
