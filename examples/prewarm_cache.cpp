@@ -2,8 +2,8 @@
 // pipeline cache in a file between its starts. It ignores a file that is torn or belongs to another driver,
 // says so, and replaces it.
 //
-// The driver decides how much a warm start gains. lavapipe, for one, compiles a pipeline when it first runs, and
-// puts nothing into its cache. The program says so where it sees it.
+// The driver decides how much a warm start gains. lavapipe, for one, compiles a pipeline when it first runs,
+// and puts nothing into its cache. The program says so where it sees it.
 //
 //   vkattn_example_prewarm_cache FILE    one start with this file
 //   vkattn_example_prewarm_cache         three starts with a file of its own: without it, with it, and with
