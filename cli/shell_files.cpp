@@ -52,7 +52,7 @@ std::vector<std::string> names_of(const CommandText& command) {
   return names;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string word_list(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
   return text;
@@ -61,13 +61,13 @@ std::string joined(const std::vector<std::string>& words) {
 std::string command_names(std::span<const CommandText> commands) {
   std::vector<std::string> names;
   for (const CommandText& command : commands) names.push_back(command.name);
-  return joined(names);
+  return word_list(names);
 }
 
 std::string suite_words() {
   std::vector<std::string> names;
   for (const bench::Suite& suite : bench::suites()) names.emplace_back(suite.name);
-  return joined(names);
+  return word_list(names);
 }
 
 std::string bash_script(std::span<const CommandText> tool) {
@@ -75,11 +75,11 @@ std::string bash_script(std::span<const CommandText> tool) {
       "# Completion of vkattn for bash.\n_vkattn() {\n"
       "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
       "  if ((COMP_CWORD == 1)); then\n    words='" +
-      command_names(tool.subspan(1)) + " " + joined(names_of(tool.front())) +
+      command_names(tool.subspan(1)) + " " + word_list(names_of(tool.front())) +
       "'\n  elif [[ $before == --suite ]]; then\n    words='" + suite_words() +
       "'\n  elif [[ $word == -* ]]; then\n    case ${COMP_WORDS[1]} in\n";
   for (const CommandText& command : tool.subspan(1))
-    text += "    " + command.name + ") words='" + joined(names_of(command)) + "' ;;\n";
+    text += "    " + command.name + ") words='" + word_list(names_of(command)) + "' ;;\n";
   return text +
          "    esac\n  else\n    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n    return\n  fi\n"
          "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\n"

@@ -126,9 +126,9 @@ void draw_edge_mark(Canvas& canvas, double x, const Box& frame, const Color& col
 }
 
 /// Draws the charts of a page.
-class Drawing {
+class ChartDrawing {
  public:
-  explicit Drawing(const ChartPage& page)
+  explicit ChartDrawing(const ChartPage& page)
       : page_(page),
         head_(head_text(page), page.width),
         x_(page),
@@ -250,11 +250,11 @@ class Drawing {
 }  // namespace
 
 Result<std::string> draw_charts(const ChartPage& page, Format format) {
-  if (page.charts.empty() || Drawing(page).values().size() < 2) {
+  if (page.charts.empty() || ChartDrawing(page).values().size() < 2) {
     return Error{
         ErrorCode::kInvalidArgument, {}, "there is nothing to draw: a chart needs at least two points"};
   }
-  const Drawing drawing(page);
+  const ChartDrawing drawing(page);
   return draw_file(format, page.width, drawing.height(), [&](Canvas& canvas) { drawing.draw(canvas); });
 }
 
@@ -267,7 +267,7 @@ std::string draw_chart_for_page(const Chart& chart, const std::string& x_axis) {
   page.across = 1;
   std::erase_if(page.charts[0].series, [](const Series& series) { return series.points.empty(); });
   if (page.charts[0].series.empty()) return {};
-  const Drawing drawing(page);
+  const ChartDrawing drawing(page);
   return draw_for_page(page.width, drawing.height(), chart.title,
                        [&](Canvas& canvas) { drawing.draw(canvas); });
 }

@@ -19,7 +19,7 @@ constexpr double kReadableCell = 9;  // each has a label of its own
 constexpr double kReadablePanel = 64 * kReadableCell;
 constexpr double kTallestPanel = 640;
 constexpr double kCellWithNumber = 30, kCellWithGaps = 13;
-constexpr double kGap = 26;         // between panels
+constexpr double kPanelGap = 26;    // between panels
 constexpr double kPanelHead = 44;   // title and note
 constexpr double kLeastSlot = 236;  // room for a panel's note
 constexpr double kAxisTitle = 22;
@@ -56,7 +56,7 @@ double cell_size(const HeatMap& map, std::size_t across, double row_label_width)
   const auto columns = static_cast<double>(map.columns()), rows = static_cast<double>(map.rows());
   const double sides =
       2 * kPictureMargin + kAxisTitle + row_label_width + kScaleGap + kScaleWidth + kScaleText;
-  const double gaps = kGap * static_cast<double>(across - 1);
+  const double gaps = kPanelGap * static_cast<double>(across - 1);
   const double panel = (kPictureWidth - sides - gaps) / static_cast<double>(across);
   const double fitting = std::min({panel / columns, kTallestPanel / rows, kLargestCell});
   const double readable = std::min(kReadableCell, kReadablePanel / std::max(columns, rows));
@@ -100,22 +100,22 @@ Layout make_layout(const HeatMap& map) {
   layout.panel_width = layout.cell * static_cast<double>(map.columns());
   layout.panel_height = layout.cell * static_cast<double>(map.rows());
   layout.slot_width = std::max(layout.panel_width, kLeastSlot);
-  layout.slot_height = kPanelHead + layout.panel_height + layout.column_label_height + kAxisTitle + kGap;
+  layout.slot_height = kPanelHead + layout.panel_height + layout.column_label_height + kAxisTitle + kPanelGap;
   layout.left = kPictureMargin + kAxisTitle + layout.row_label_width;
   const auto slots = static_cast<double>(layout.across);
-  layout.width = std::max(kLeastWidth, layout.left + slots * layout.slot_width + (slots - 1) * kGap +
+  layout.width = std::max(kLeastWidth, layout.left + slots * layout.slot_width + (slots - 1) * kPanelGap +
                                            kScaleGap + kScaleWidth + kScaleText + kPictureMargin);
   layout.top = head_of(map, layout.width).bottom() + 20;
   constexpr double kLeastBar = 190;
   layout.height = layout.top + std::max(static_cast<double>(layout.down) * layout.slot_height,
-                                        kPanelHead + kLeastBar + kGap);
+                                        kPanelHead + kLeastBar + kPanelGap);
   return layout;
 }
 
 /// Draws one heat map.
-class Drawing {
+class MapDrawing {
  public:
-  Drawing(Canvas& canvas, const HeatMap& map, const Layout& layout)
+  MapDrawing(Canvas& canvas, const HeatMap& map, const Layout& layout)
       : canvas_(canvas), map_(map), layout_(layout), top_(largest(map.panels)) {}
 
   void draw() const {
@@ -147,7 +147,7 @@ class Drawing {
   [[nodiscard]] Box panel_box(std::size_t index) const {
     const auto column = static_cast<double>(index % layout_.across);
     const auto row = static_cast<double>(index / layout_.across);
-    return {layout_.left + column * (layout_.slot_width + kGap),
+    return {layout_.left + column * (layout_.slot_width + kPanelGap),
             layout_.top + row * layout_.slot_height + kPanelHead, layout_.panel_width, layout_.panel_height};
   }
 
@@ -274,7 +274,7 @@ Result<std::string> draw_heat_map(const HeatMap& map, Format format) {
   }
   const Layout layout = make_layout(map);
   return draw_file(format, layout.width, layout.height,
-                   [&](Canvas& canvas) { Drawing(canvas, map, layout).draw(); });
+                   [&](Canvas& canvas) { MapDrawing(canvas, map, layout).draw(); });
 }
 
 }  // namespace vkattn::picture
