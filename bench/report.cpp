@@ -31,11 +31,11 @@ std::string bytes_text(double rate) {
   return significant(rate * 1e-9) + " GB/s";
 }
 
-/// One line of the peaks: what, how much, which variant.
+/// One entry of the peaks: what, how much, which variant.
 std::string peak_line(std::string_view label, std::string_view what, const std::string& figure,
-                      const std::string& variant) {
-  return pad_right(label, kLabelWidth) + pad_right(what, 18) + pad_left(figure, 14) +
-         (variant.empty() ? "" : "   " + variant) + "\n";
+                      const std::string& variant, std::size_t width) {
+  const std::string start = pad_right(label, kLabelWidth) + pad_right(what, 18) + pad_left(figure, 14);
+  return variant.empty() ? start + "\n" : console::labelled(start, variant, start.size() + 3, 0, width);
 }
 
 std::string matrix_lines(const Peaks& peaks, std::size_t width) {
@@ -52,7 +52,7 @@ std::string matrix_lines(const Peaks& peaks, std::size_t width) {
     const std::string types = entry.operand + "->" + entry.accumulator;
     if (entry.missing.empty()) {
       flush();
-      text += peak_line("", "matrix " + types, flops_text(entry.peak.rate), entry.peak.variant);
+      text += peak_line("", "matrix " + types, flops_text(entry.peak.rate), entry.peak.variant, width);
       continue;
     }
     if (entry.missing != reason) flush();
@@ -64,8 +64,8 @@ std::string matrix_lines(const Peaks& peaks, std::size_t width) {
 }
 
 std::string memory_lines(const Peaks& peaks, std::size_t width) {
-  std::string text = peak_line("", "memory copy", bytes_text(peaks.copy.rate), peaks.copy.variant);
-  text += peak_line("", "memory read", bytes_text(peaks.read.rate), peaks.read.variant);
+  std::string text = peak_line("", "memory copy", bytes_text(peaks.copy.rate), peaks.copy.variant, width);
+  text += peak_line("", "memory read", bytes_text(peaks.read.rate), peaks.read.variant, width);
   std::string cached;
   for (std::size_t i = 0; i + 1 < peaks.memory.size(); ++i) {
     const MemoryPoint& point = peaks.memory[i];
@@ -146,7 +146,7 @@ std::string TextReport::head() const {
   text += described("timing", report_.device_timestamps ? "device timestamps" : "the host's clock", width_);
   if (report_.peaks.measured()) {
     text += peak_line("peaks", "multiply-add f32", flops_text(report_.peaks.multiply_add.rate),
-                      report_.peaks.multiply_add.variant);
+                      report_.peaks.multiply_add.variant, width_);
     if (report_.options.plan.arithmetic_type != DataType::kFloat32) {
       text +=
           described("", "float16 arithmetic may exceed multiply-add f32: no share of it is given", width_);

@@ -356,8 +356,7 @@ int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
 }  // namespace
 
 Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
-  CLI::App& app =
-      add_subcommand(parent, "bench", "Check and time problems against the device's measured peaks");
+  CLI::App& app = add_subcommand(parent, "bench", "Check and time problems against measured peaks");
   auto a = std::make_shared<BenchArguments>();
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());

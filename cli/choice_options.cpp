@@ -68,7 +68,7 @@ void add_kernel_option(CLI::App& app, ChoiceArguments& arguments, KernelNames na
     add_value(
         app, "--kernel", arguments.kernel, "NAME[,NAME...]",
         "Use this kernel or fail (vkattn devices lists them), or unfused, the baseline; of several each "
-        "in turn, with its time relative to the first");
+        "in turn, with how many times as fast as the first it is");
   } else {
     add_value(app, "--kernel", arguments.kernel, "NAME",
               "Use this kernel or fail (vkattn devices lists them)");

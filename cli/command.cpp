@@ -21,26 +21,6 @@
 namespace vkattn::cli {
 namespace {
 
-/// CLI11's help with a usage line that says what is needed.
-class HelpFormatter : public CLI::Formatter {
- public:
-  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(kHelpNameWidth); }
-  std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n\n"; }
-  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
-    return "Usage: " + usage_ + "\n";
-  }
-  /// A blank line before what comes last, which CLI11's versions do not agree on.
-  std::string make_footer(const CLI::App* /*app*/) const override { return {}; }
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
-    text.resize(text.find_last_not_of('\n') + 1);
-    return text + "\n\n" + app->get_footer();
-  }
-
- private:
-  std::string usage_;
-};
-
 /// Of --help: longer lines are hard to read.
 std::size_t help_width() {
   return std::min<std::size_t>(console::line_width(), 100);
@@ -68,6 +48,28 @@ std::string broken_paragraphs(std::string_view text) {
   end_paragraph();
   return whole;
 }
+
+/// CLI11's help with a usage line that says what is needed.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(kHelpNameWidth); }
+  std::string make_description(const CLI::App* app) const override {
+    return broken_paragraphs(app->get_description()) + "\n";
+  }
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    return "Usage: " + usage_ + "\n";
+  }
+  /// A blank line before what comes last, which CLI11's versions do not agree on.
+  std::string make_footer(const CLI::App* /*app*/) const override { return {}; }
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    text.resize(text.find_last_not_of('\n') + 1);
+    return text + "\n\n" + app->get_footer();
+  }
+
+ private:
+  std::string usage_;
+};
 
 /// CLI11 indents what follows a line break, but does not break lines.
 std::string broken_lines(std::string_view description) {

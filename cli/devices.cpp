@@ -282,7 +282,7 @@ int list_devices(bool as_json, const DeviceArguments& arguments, const Invocatio
 }  // namespace
 
 Command add_devices_command(CLI::App& parent, const Invocation& invocation) {
-  CLI::App& app = add_subcommand(parent, "devices", "List Vulkan devices and what each kernel says of them");
+  CLI::App& app = add_subcommand(parent, "devices", "List Vulkan devices, and what kernels say of them");
   auto as_json = std::make_shared<bool>(false);
   auto device = std::make_shared<DeviceArguments>();
   add_device_option(app, *device);

@@ -174,8 +174,7 @@ int run_tune(const TuneArguments& arguments) {
 }  // namespace
 
 Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
-  CLI::App& app =
-      add_subcommand(parent, "tune", "Measure which kernel and block sizes are fastest on this device");
+  CLI::App& app = add_subcommand(parent, "tune", "Measure which kernel and block sizes are fastest");
   auto a = std::make_shared<TuneArguments>();
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());

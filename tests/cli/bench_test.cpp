@@ -290,7 +290,7 @@ TEST(Report, NarrowTablesKeepWhatSaysMost) {
     return all.substr(all.rfind("problem  "));
   };
   EXPECT_TRUE(has(head(160), "     p5      p95")) << head(160);
-  EXPECT_TRUE(has(head(100), "  spread  TFLOP/s  of peak    GB/s  of peak  kernel\n")) << head(100);
+  EXPECT_TRUE(has(head(90), "  spread  TFLOP/s  of peak    GB/s  of peak  kernel\n")) << head(90);
   EXPECT_TRUE(has(head(72), "  spread  of FLOP/s  of GB/s  kernel\n")) << head(72);
   bench::Report plain = report;
   plain.peaks = {};
@@ -381,7 +381,7 @@ TEST(Report, Float16ArithmeticHasNoShareOfAPeak) {
   EXPECT_GT(row.memory_share, 0);
   row.memory_share = 0.25;
   EXPECT_FALSE(row.above_peak());
-  const bench::TextReport text(report, named_problems(report));
+  const bench::TextReport text(report, named_problems(report), 100);
   EXPECT_TRUE(has(text.head(), "float16 arithmetic may exceed multiply-add f32: no share of it is given"));
   EXPECT_TRUE(has(text.row(row), "     -  ")) << text.row(row);
   EXPECT_TRUE(has(text.row(row), "25 %")) << text.row(row);
