@@ -200,7 +200,7 @@ std::string TextReport::row(const Row& row) const {
   }
   text += "\n";
   for (std::size_t i = 1; i < name_lines.size(); ++i) text += name_lines[i] + "\n";
-  if (row.outcome == Outcome::kMeasured && !note.empty()) text += "  " + note + "\n";
+  if (row.outcome == Outcome::kMeasured && !note.empty()) text += console::labelled("", note, 2, 0, width_);
   if (row.outcome == Outcome::kWrong || row.outcome == Outcome::kFailed) {
     const std::string& kernel = row.kernel.empty() ? report_.kernels.at(row.kernel_index) : row.kernel;
     text +=

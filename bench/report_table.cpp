@@ -125,7 +125,7 @@ double flops_unit(const Report& report) {
 }
 
 ReportTable::ReportTable(const Report& report, std::size_t name_width, std::size_t width) : report_(report) {
-  constexpr std::size_t kLeastName = 18;
+  constexpr std::size_t kLeastName = 16;
   const std::size_t wanted = std::min(name_width, std::size_t{24});
   for (const Detail detail : {Detail::kAll, Detail::kSpread, Detail::kNoBytes, Detail::kShares}) {
     columns_ = columns_of(report, detail);

@@ -26,8 +26,36 @@ std::size_t help_width() {
   return std::min<std::size_t>(console::line_width(), 100);
 }
 
-/// Each paragraph broken anew; lines that begin with a space, and empty ones, stay.
-std::string broken_paragraphs(std::string_view text) {
+/// Commands that were broken for another width are one line each.
+std::string joined_commands(std::string_view text) {
+  std::string joined;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find("\\\n"), text.size());
+    joined += text.substr(0, end);
+    text.remove_prefix(std::min(end + 2, text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  }
+  return joined;
+}
+
+/// A command of an example goes on in a new line before an option, as a shell reads it.
+std::string broken_command(std::string_view line) {
+  const std::string indent(12, ' ');
+  std::string text;
+  for (std::size_t room = help_width(); console::display_width(line) > room;
+       room = help_width() - indent.size()) {
+    const std::size_t at = line.rfind(" --", room - 2);
+    if (at == std::string_view::npos || at == 0) break;
+    text += std::string(line.substr(0, at)) + " \\\n" + indent;
+    line.remove_prefix(at);
+  }
+  return text + std::string(line) + "\n";
+}
+
+/// Each paragraph broken anew; lines that begin with a space stay, or are commands.
+std::string broken_paragraphs(std::string_view broken) {
+  const std::string joined = joined_commands(broken);
+  std::string_view text = joined;
   std::string whole, paragraph;
   const auto end_paragraph = [&] {
     if (paragraph.empty()) return;
@@ -40,7 +68,7 @@ std::string broken_paragraphs(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.front() == ' ') {
       end_paragraph();
-      whole += std::string(line) + "\n";
+      whole += broken_command(line);
     } else {
       paragraph += (paragraph.empty() ? "" : " ") + std::string(line);
     }
@@ -57,7 +85,7 @@ class HelpFormatter : public CLI::Formatter {
     return broken_paragraphs(app->get_description()) + "\n";
   }
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
-    return "Usage: " + usage_ + "\n";
+    return console::labelled("Usage: ", usage_, 7, 0, help_width());
   }
   /// A blank line before what comes last, which CLI11's versions do not agree on.
   std::string make_footer(const CLI::App* /*app*/) const override { return {}; }

@@ -291,7 +291,7 @@ Command add_devices_command(CLI::App& parent, const Invocation& invocation) {
            "Examples:\n"
            "  vkattn devices\n"
            "  vkattn devices --json\n"
-           "  VKATTN_DEVICE=llvmpipe vkattn devices     what the variable chooses is shown at the end\n");
+           "  VKATTN_DEVICE=llvmpipe vkattn devices    ends with what the variable chooses\n");
   return {&app, [as_json, device, invocation] { return list_devices(*as_json, *device, invocation); }};
 }
 

@@ -134,9 +134,8 @@ std::string pipeline_table(const std::vector<PipelineInfo>& pipelines) {
 
 /// A line of describe(), broken where it is too long.
 std::string plan_line(std::string_view line) {
-  constexpr std::size_t kWidth = 96;
   std::string text;
-  for (const std::string& part : console::wrap(line, kWidth - 2 * kPipelineIndent)) {
+  for (const std::string& part : console::wrap(line, console::line_width() - 2 * kPipelineIndent)) {
     text.append(text.empty() ? kPipelineIndent : 2 * kPipelineIndent, ' ').append(part).append("\n");
   }
   return text;

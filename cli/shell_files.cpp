@@ -30,9 +30,12 @@ std::string one_line(std::string text) {
 
 CommandText describe_command(const CLI::App& app, const std::string& name) {
   const auto formatter = std::dynamic_pointer_cast<CLI::Formatter>(app.get_formatter());
-  std::string usage = formatter ? formatter->make_usage(&app, name) : std::string();
+  std::string usage;  // without the word before it, in one line
+  for (const std::string& line :
+       console::wrap(one_line(formatter ? formatter->make_usage(&app, name) : ""), 1000))
+    usage += line;
   usage = usage.substr(std::min(usage.find(' ') + 1, usage.size()));
-  CommandText command{name, app.get_description(), usage.substr(0, usage.find('\n')), {}, app.get_footer()};
+  CommandText command{name, app.get_description(), usage, {}, app.get_footer()};
   for (const CLI::Option* const option : app.get_options()) {
     OptionText text;
     for (const std::string& letter : option->get_snames()) text.names.push_back("-" + letter);
@@ -214,19 +217,18 @@ std::string man_page(std::span<const CommandText> tool, std::string_view version
 
 Command add_completion_command(CLI::App& parent, const Invocation& /*invocation*/) {
   const auto shell = std::make_shared<std::vector<std::string>>();
-  Command command =
-      text_command(parent, "completion", "Print a script that completes command lines in a shell",
-                   "vkattn completion bash|zsh|fish",
-                   "Examples:\n"
-                   "  vkattn completion bash > ~/.local/share/bash-completion/completions/vkattn\n"
-                   "  vkattn completion fish > ~/.config/fish/completions/vkattn.fish\n"
-                   "  source <(vkattn completion zsh)\n",
-                   [&parent, shell] {
-                     const std::string name = shell->size() == 1 ? shell->front() : "";
-                     const std::string text = completion_script(name, describe(parent));
-                     if (text.empty()) fail_usage("vkattn completion needs one shell: bash, zsh or fish");
-                     return text;
-                   });
+  Command command = text_command(
+      parent, "completion", "Print a script that completes command lines", "vkattn completion bash|zsh|fish",
+      "Examples:\n"
+      "  vkattn completion bash > ~/.local/share/bash-completion/completions/vkattn\n"
+      "  vkattn completion fish > ~/.config/fish/completions/vkattn.fish\n"
+      "  source <(vkattn completion zsh)\n",
+      [&parent, shell] {
+        const std::string name = shell->size() == 1 ? shell->front() : "";
+        const std::string text = completion_script(name, describe(parent));
+        if (text.empty()) fail_usage("vkattn completion needs one shell: bash, zsh or fish");
+        return text;
+      });
   add_words(*command.app, "SHELL", *shell, "bash, zsh or fish");
   return command;
 }

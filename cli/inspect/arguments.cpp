@@ -227,7 +227,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
       "Weights are computed on the device. Entropy is 0 bits where a row looks at one key, and log2 of the\n"
       "keys that it sees where it looks at all alike.\n\n"
       "Examples:\n"
-      "  vkattn inspect --text \"The animal didn't cross the street because it was too tired\" \\\n"
+      "  vkattn inspect --text \"The animal slept because it was tired\" \\\n"
       "                 --plot heads.png\n"
       "  vkattn inspect --query Q.npy --key K.npy --causal --plot heads.svg --check\n"
       "  vkattn inspect --query Q.npy --key K.npy --value V.npy --labels \"cat sat\" --steps\n"

@@ -44,7 +44,7 @@ TEST_F(Tool, CompletesCommandLines) {
                       "); COMP_CWORD=" + std::to_string(at) + "; _vkattn; echo ${COMPREPLY[@]}'");
   };
   EXPECT_EQ(completed("vkattn be", 1), "bench\n");
-  EXPECT_EQ(completed("vkattn run --que", 2), "--query --query-lengths\n");
+  EXPECT_EQ(completed("vkattn run --query-", 2), "--query-lengths --query-positions\n");
   EXPECT_EQ(completed("vkattn bench --suite sm", 3), "smoke\n");
   EXPECT_EQ(completed("vkattn run --query scr", 3), "script\n");
   refuses("completion csh", "bash, zsh or fish", 2);
