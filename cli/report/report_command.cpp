@@ -114,8 +114,7 @@ int run_report(const ReportArguments& arguments, const Invocation& invocation) {
 }  // namespace
 
 Command add_report_command(CLI::App& parent, const Invocation& invocation) {
-  CLI::App& app =
-      add_subcommand(parent, "report", "Check, time and tune a device, and write a page");
+  CLI::App& app = add_subcommand(parent, "report", "Check, time and tune a device, and write a page");
   auto a = std::make_shared<ReportArguments>();
   add_value(app, "--minutes", a->minutes, "M",
             "Time for all of it, default 10; what does not fit is left out, the most telling comes first");
