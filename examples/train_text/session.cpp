@@ -195,9 +195,10 @@ void Session::draw_curve(const Outcome& outcome) const {
   curve.losses = progress_.losses;
   curve.vocabulary = static_cast<double>(shape.vocabulary);
   curve.validation = outcome.kept_back.value_or(0);
-  curve.model = std::to_string(shape.layers) + " layers, " + std::to_string(shape.heads) + " heads, width " +
-                std::to_string(shape.width) + "; " + std::to_string(progress_.batch) + " sequences of " +
-                std::to_string(shape.context) + " characters a step";
+  curve.model = "layers: " + std::to_string(shape.layers) + ", heads: " + std::to_string(shape.heads) +
+                ", width: " + std::to_string(shape.width) +
+                "; each step: " + std::to_string(progress_.batch) + " x " + std::to_string(shape.context) +
+                " characters";
   curve.device = runtime_.device().capabilities().device_name;
   const std::string path = (options_.output / "loss.png").string();
   if (!has_pictures()) {
