@@ -107,9 +107,9 @@ std::string text_report(const PreparedRun& prepared, const Outcome& outcome, con
       line("device", console::printable(device.device_name) + " - " + device_type_text(device.device_type));
   text += line("problem", to_string(prepared.problem));
   text += line("kernel", std::string(prepared.plan.kernel_name()));
-  text += line("time", console::duration(outcome.execute_ns) + " (first execution; reading the inputs took " +
-                           console::duration(outcome.upload_ns) + ", planning " +
-                           console::duration(outcome.plan_ns) + ")");
+  text += line("time", console::duration(outcome.execute_ns) + " for the first execution, " +
+                           console::duration(outcome.upload_ns) + " to read, " +
+                           console::duration(outcome.plan_ns) + " to plan");
   for (const OutputRow& row : output_rows()) {
     if (outputs.*row.file) text += line(row.label, output_text(*(outputs.*row.file)));
   }

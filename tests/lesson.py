@@ -23,7 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/attention.md"
 SKIPPED = 77
 LEAST = {"programs": 12, "commands": 8}
-OF_DEVICE = ("device", "kernel", "time", "This device")  # what lines begin with that differ from device to device
+# What lines begin with that differ from device to device; they may go on in lines below.
+OF_DEVICE = re.compile(r"^(?:device|kernel|time|This device).*\n?(?: {10}.*\n?)*", re.MULTILINE)
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
 
@@ -106,7 +107,7 @@ def is_near(a, b, is_random):
 
 def compared_lines(text):
     text = re.sub(r"^(check +\w+).*\n(?: {10}.*\n?)*", r"\1\n", text, flags=re.MULTILINE)  # where the largest error lies
-    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(OF_DEVICE)]
+    return [line.rstrip() for line in OF_DEVICE.sub("", text).splitlines() if line.strip()]
 
 
 def faults(step, shown, printed):
