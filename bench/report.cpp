@@ -135,8 +135,9 @@ std::string_view name(Outcome outcome) {
   return "failed";
 }
 
-TextReport::TextReport(const Report& report, const std::vector<NamedProblem>& problems, std::size_t width)
-    : report_(report), table_(report, widest_name(problems), width), width_(width) {}
+TextReport::TextReport(const Report& report, const std::vector<NamedProblem>& problems, std::size_t width,
+                       bool has_colors)
+    : report_(report), table_(report, widest_name(problems), width), width_(width), has_colors_(has_colors) {}
 
 std::string TextReport::head() const {
   const Capabilities& device = report_.device;
@@ -191,7 +192,7 @@ std::string TextReport::row(const Row& row) const {
     const std::vector<std::string> lines = console::wrap(note, width_ - table_.name_width() - 2);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       if (i >= name_lines.size()) name_lines.emplace_back();
-      text += i == 0 ? "  " + with_colored_outcome(lines[i], row.outcome)
+      text += i == 0 ? "  " + (has_colors_ ? with_colored_outcome(lines[i], row.outcome) : lines[i])
                      : "\n" + pad_right(name_lines[i], table_.name_width()) + "  " + lines[i];
     }
     name_lines.erase(

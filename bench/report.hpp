@@ -24,7 +24,7 @@ class TextReport {
   /// `report` needs its device, options and peaks; the names of `problems` set the first column's width.
   /// Lines are at most `width` long, but for commands to repeat a row.
   TextReport(const Report& report, const std::vector<NamedProblem>& problems,
-             std::size_t width = console::line_width());
+             std::size_t width = console::line_width(), bool has_colors = true);
 
   [[nodiscard]] std::string head() const;
   [[nodiscard]] std::string row(const Row& row) const;
@@ -36,6 +36,7 @@ class TextReport {
   const Report& report_;
   ReportTable table_;
   std::size_t width_;
+  bool has_colors_;
 };
 
 /// One JSON object; field names end in their units.

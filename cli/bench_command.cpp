@@ -253,8 +253,10 @@ void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& pro
   if (as_they_come) print(text.foot());
 }
 
+/// For a file, whatever the terminal.
 std::string whole_text(const bench::Report& report, const std::vector<bench::NamedProblem>& problems) {
-  const bench::TextReport text(report, problems);
+  constexpr std::size_t kFileWidth = 100;
+  const bench::TextReport text(report, problems, kFileWidth, false);
   std::string whole = text.head();
   for (const bench::Row& row : report.rows) whole += text.row(row);
   return whole + text.foot();

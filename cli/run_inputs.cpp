@@ -293,10 +293,10 @@ RunInputs open_run_inputs(const RunOptions& options) {
   set_storage(inputs, options);
   open_features(inputs, options);
   open_grad_output(inputs, options);
+  require(validate(desc));  // positions are counted from its offset
   open_rotary(options, inputs);
   warn_of_align(options, inputs);
   warn_of_layout(options, inputs);
-  require(validate(desc));
   return inputs;
 }
 

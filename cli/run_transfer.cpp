@@ -366,13 +366,13 @@ void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs) {
                {desc.value.type, run.value(), &run.tensor(&AttentionTensors::value_scales),
                 present(outputs.present_value), desc.query.type});
   if (inputs.mask) upload_mask(transfer, *inputs.mask);
-  using Tensors = AttentionTensors;
-  const std::pair<BufferRange Tensors::*, std::span<const std::int32_t>> integers[] = {
-      {&Tensors::kv_lengths, problem.kv_lengths},
-      {&Tensors::query_lengths, problem.query_lengths},
-      {&Tensors::cumulative_query_lengths, inputs.cumulative_query_lengths},
-      {&Tensors::cumulative_kv_lengths, inputs.cumulative_kv_lengths},
-      {&Tensors::page_table, inputs.page_table}};
+  using Slots = AttentionTensors;
+  const std::pair<BufferRange Slots::*, std::span<const std::int32_t>> integers[] = {
+      {&Slots::kv_lengths, problem.kv_lengths},
+      {&Slots::query_lengths, problem.query_lengths},
+      {&Slots::cumulative_query_lengths, inputs.cumulative_query_lengths},
+      {&Slots::cumulative_kv_lengths, inputs.cumulative_kv_lengths},
+      {&Slots::page_table, inputs.page_table}};
   for (const auto& [tensor, numbers] : integers)
     write_numbers(transfer, run.tensor(tensor), std::as_bytes(numbers));
   for (const PerHeadNumbers& given : inputs.per_head) {

@@ -84,9 +84,10 @@ std::string bash_script(std::span<const CommandText> tool) {
   for (const CommandText& command : tool.subspan(1))
     text += "    " + command.name + ") words='" + word_list(names_of(command)) + "' ;;\n";
   return text +
-         "    esac\n  else\n    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n    return\n  fi\n"
+         "    esac\n  else\n    compopt -o filenames 2>/dev/null\n    mapfile -t COMPREPLY < <(compgen -f -- "
+         "\"$word\")\n    return\n  fi\n"
          "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\n"
-         "complete -o filenames -F _vkattn vkattn\n";
+         "complete -F _vkattn vkattn\n";
 }
 
 std::string zsh_script(std::span<const CommandText> tool) {
@@ -115,7 +116,9 @@ std::string zsh_script(std::span<const CommandText> tool) {
     }
     text += " \\\n      '*:file:_files'\n    ;;\n";
   }
-  return text + "  esac\n}\n_vkattn \"$@\"\n";
+  return text +
+         "  esac\n}\nif [[ $funcstack[1] == _vkattn ]]; then _vkattn \"$@\"; else compdef _vkattn vkattn; "
+         "fi\n";
 }
 
 std::string fish_script(std::span<const CommandText> tool) {
@@ -229,7 +232,7 @@ Command add_completion_command(CLI::App& parent, const Invocation& /*invocation*
         if (text.empty()) fail_usage("vkattn completion needs one shell: bash, zsh or fish");
         return text;
       });
-  add_words(*command.app, "SHELL", *shell, "bash, zsh or fish");
+  add_words(*command.app, "SHELL", *shell, "bash (4 or later), zsh or fish");
   return command;
 }
 

@@ -136,7 +136,7 @@ if(TARGET vkattn)
   get_property(shell_files GLOBAL PROPERTY VKATTN_SHELL_FILES)
   while(shell_files)
     list(POP_FRONT shell_files file folder)
-    install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder} COMPONENT vkattn_tool)
+    install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder} COMPONENT vkattn_tool OPTIONAL)  # of a whole build
   endwhile()
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/vkattn COMPONENT vkattn_dev)

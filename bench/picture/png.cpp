@@ -131,7 +131,10 @@ class PngCanvas : public Canvas {
 
   void cells(const Box& box, std::size_t columns, std::span<const Color> colors) override {
     const Surface image = image_of_cells(box, columns, colors);
-    if (cairo_surface_status(image.get()) != CAIRO_STATUS_SUCCESS) return;
+    if (cairo_surface_status(image.get()) != CAIRO_STATUS_SUCCESS) {
+      cairo_set_source_surface(context_, image.get(), 0, 0);  // draw_png() sees the context's status
+      return;
+    }
     cairo_save(context_);
     cairo_translate(context_, box.x, box.y);
     cairo_scale(context_, box.width / cairo_image_surface_get_width(image.get()),
