@@ -55,17 +55,15 @@ std::string broken_command(std::string_view line) {
 /// Each paragraph broken anew; lines that begin with a space stay, or are commands.
 std::string broken_paragraphs(std::string_view broken) {
   const std::string joined = joined_commands(broken);
-  std::string_view text = joined;
+  std::string_view text = joined, line;
+  if (text.ends_with('\n')) text.remove_suffix(1);
   std::string whole, paragraph;
   const auto end_paragraph = [&] {
     if (paragraph.empty()) return;
-    for (const std::string& line : console::wrap(paragraph, help_width())) whole += line + "\n";
+    for (const std::string& piece : console::wrap(paragraph, help_width())) whole += piece + "\n";
     paragraph.clear();
   };
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  while (bench::next_piece(text, '\n', line)) {
     if (line.empty() || line.front() == ' ') {
       end_paragraph();
       whole += broken_command(line);
@@ -92,8 +90,10 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
     std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
     text.resize(text.find_last_not_of('\n') + 1);
-    return text + "\n\n" + app->get_footer();
+    return text + "\n\n" + broken_paragraphs(app->get_footer());
   }
+
+  [[nodiscard]] const std::string& usage() const { return usage_; }
 
  private:
   std::string usage_;
@@ -130,7 +130,12 @@ CLI::App& add_subcommand(CLI::App& parent, const std::string& name, const std::s
 
 void set_help(CLI::App& app, const std::string& usage, const std::string& footer) {
   app.formatter(std::make_shared<HelpFormatter>(usage));
-  app.footer(broken_paragraphs(footer));
+  app.footer(footer);
+}
+
+std::string usage_of(const CLI::App& app) {
+  const auto formatter = std::dynamic_pointer_cast<const HelpFormatter>(app.get_formatter());
+  return formatter ? formatter->usage() : std::string();
 }
 
 void add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,

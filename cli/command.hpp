@@ -48,6 +48,9 @@ int run_tool(int argc, const char* const* argv);
 /// Paragraphs of the text are broken anew; lines that begin with a space stay.
 void set_help(CLI::App& app, const std::string& usage, const std::string& footer);
 
+/// That line of usage, in one piece.
+[[nodiscard]] std::string usage_of(const CLI::App& app);
+
 /// Columns of the option names in every --help.
 inline constexpr std::size_t kHelpNameWidth = 28;
 

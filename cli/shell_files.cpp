@@ -7,6 +7,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "problem/words.hpp"
 #include "suites.hpp"
 
 namespace vkattn::cli {
@@ -29,13 +30,7 @@ std::string one_line(std::string text) {
 }
 
 CommandText describe_command(const CLI::App& app, const std::string& name) {
-  const auto formatter = std::dynamic_pointer_cast<CLI::Formatter>(app.get_formatter());
-  std::string usage;  // without the word before it, in one line
-  for (const std::string& line :
-       console::wrap(one_line(formatter ? formatter->make_usage(&app, name) : ""), 1000))
-    usage += line;
-  usage = usage.substr(std::min(usage.find(' ') + 1, usage.size()));
-  CommandText command{name, app.get_description(), usage, {}, app.get_footer()};
+  CommandText command{name, app.get_description(), usage_of(app), {}, app.get_footer()};
   for (const CLI::Option* const option : app.get_options()) {
     OptionText text;
     for (const std::string& letter : option->get_snames()) text.names.push_back("-" + letter);
@@ -153,10 +148,9 @@ std::string roff(std::string_view text) {
 std::string roff_notes(std::string_view notes) {
   std::string text;
   bool is_plain = false;
-  while (!notes.empty()) {
-    const std::size_t end = std::min(notes.find('\n'), notes.size());
-    const std::string_view line = notes.substr(0, end);
-    notes.remove_prefix(std::min(end + 1, notes.size()));
+  if (notes.ends_with('\n')) notes.remove_suffix(1);
+  std::string_view line;
+  while (bench::next_piece(notes, '\n', line)) {
     const bool stays = line.starts_with(' ');
     if (stays != is_plain) text += stays ? ".nf\n" : ".fi\n";
     is_plain = stays;
