@@ -78,16 +78,14 @@ void open_page_table(const RunOptions& options, RunInputs& inputs) {
   npy::Reader reader = take(npy::Reader::open(options.page_table));
   const npy::Header& header = reader.header();
   if (header.fortran_order && header.shape[0] > 1 && header.shape[1] > 1) {
-    fail_usage(options.page_table + " is in Fortran order, but " + kPagesOption +
-               " needs C order; save it with numpy.ascontiguousarray");
+    refuse_fortran_order(options.page_table, kPagesOption);
   }
   const std::vector<std::int64_t> pages = take(npy::read_integers(reader, header.elements));
+  const reference::Inputs lengths = lengths_of(inputs);
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const auto entry = static_cast<std::int64_t>(i) / cache.page_table_stride;
     const auto place = static_cast<std::int64_t>(i) % cache.page_table_stride;
-    const std::int64_t keys = problem.desc.kv_lengths == Lengths::kPerEntry
-                                  ? problem.kv_lengths[static_cast<std::size_t>(entry)]
-                                  : problem.desc.kv_length;
+    const std::int64_t keys = reference::key_length(problem.desc, lengths, entry);
     const bool exists = pages[i] >= 0 && pages[i] < cache.page_count;
     if (!exists && place * cache.page_size < keys) {
       fail_usage(options.page_table + ": page " + std::to_string(pages[i]) + " at index (" +

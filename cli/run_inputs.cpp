@@ -142,8 +142,7 @@ void require_same_cache(const InputFile& past, const InputFile& now) {
 /// What is not copied as it lies in the file has to lie there row by row.
 void require_c_order(const InputFile& input, const std::string& because) {
   if (!input.reader.header().fortran_order) return;
-  fail_usage(input.text() + " is in Fortran order, but " + because +
-             " needs C order; save it with numpy.ascontiguousarray");
+  refuse_fortran_order(input.text(), because);
 }
 
 /// Types of blocks hold whole blocks of each row.
@@ -265,6 +264,20 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
 }
 
 }  // namespace
+
+void refuse_fortran_order(const std::string& file, const std::string& because) {
+  fail_usage(file + " is in Fortran order, but " + because +
+             " needs C order; save it with numpy.ascontiguousarray");
+}
+
+reference::Inputs lengths_of(const RunInputs& inputs) {
+  reference::Inputs lengths;
+  lengths.kv_lengths = inputs.problem.kv_lengths;
+  lengths.query_lengths = inputs.problem.query_lengths;
+  lengths.cumulative_query_lengths = inputs.cumulative_query_lengths;
+  lengths.cumulative_kv_lengths = inputs.cumulative_kv_lengths;
+  return lengths;
+}
 
 RunInputs open_run_inputs(const RunOptions& options) {
   RunInputs inputs{open_input("query", options.query, options.problem.desc.layout),

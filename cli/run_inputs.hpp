@@ -10,6 +10,7 @@
 
 #include "npy.hpp"
 #include "problem/problem.hpp"
+#include "reference/reference.hpp"
 
 namespace vkattn::cli {
 
@@ -90,6 +91,12 @@ struct RunInputs {
   Problem problem;
   std::vector<std::string> warnings;  ///< of what may be meant otherwise
 };
+
+/// Ends the command: what `because` names needs the file's array row by row.
+[[noreturn]] void refuse_fortran_order(const std::string& file, const std::string& because);
+
+/// The lengths of the run as the reference takes them, which stay the run's own.
+[[nodiscard]] reference::Inputs lengths_of(const RunInputs& inputs);
 
 /// Opens the files, checks their shapes against each other and makes the descriptor; arrays in Fortran order
 /// are bound by strides. Like all here: throws CommandError.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "error.hpp"
+#include "reference/positions.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -24,10 +25,7 @@ std::vector<std::int32_t> read_positions(const std::string& path, const char* op
                "; one position for each row is needed, so shape (" + std::to_string(extents.rows) +
                ",) or (" + std::to_string(extents.batch) + ", " + std::to_string(extents.rows) + ")");
   }
-  if (header.fortran_order && !is_for_all) {
-    fail_usage(path + " is in Fortran order, but " + option +
-               " needs C order; save it with numpy.ascontiguousarray");
-  }
+  if (header.fortran_order && !is_for_all) refuse_fortran_order(path, option);
   const std::vector<std::int64_t> numbers = take(npy::read_integers(reader, header.elements));
   std::vector<std::int32_t> positions;
   for (std::int64_t entry = 0; entry < (is_for_all ? extents.batch : 1); ++entry) {
@@ -42,39 +40,33 @@ std::vector<std::int32_t> read_positions(const std::string& path, const char* op
   return positions;
 }
 
-std::int64_t length_of(Lengths lengths, const std::vector<std::int32_t>& of_entries, std::size_t entry,
-                       std::int64_t uniform) {
-  return lengths == Lengths::kUniform ? uniform : of_entries[entry];
-}
-
 /// Those that attention sees: query i lies at key i + offset.
-std::vector<std::int32_t> aligned_positions(const Problem& problem) {
-  const AttentionDesc& desc = problem.desc;
+std::vector<std::int32_t> aligned_positions(const RunInputs& inputs) {
+  const AttentionDesc& desc = inputs.problem.desc;
+  const reference::Inputs lengths = lengths_of(inputs);
   std::vector<std::int32_t> positions;
-  for (std::size_t entry = 0; std::cmp_less(entry, desc.batch); ++entry) {
-    const std::int64_t queries =
-        length_of(desc.query_lengths, problem.query_lengths, entry, desc.query_length);
-    const std::int64_t keys = length_of(desc.kv_lengths, problem.kv_lengths, entry, desc.kv_length);
-    const std::int64_t first = desc.align == Align::kBottomRight ? keys - queries
-                               : desc.align == Align::kOffset    ? desc.offset
-                                                                 : 0;
+  for (std::int64_t entry = 0; entry < desc.batch; ++entry) {
+    const std::int64_t first = reference::position_offset(desc, lengths, entry);
     if (first < 0) {
       fail_usage("query 0 of batch entry " + std::to_string(entry) + " lies at " + std::to_string(first) +
                  " among the keys, which is no position for --rotary; give --query-positions");
     }
-    const std::int64_t rows = desc.has_packed_queries() ? queries : desc.query_length;
+    const std::int64_t rows =
+        desc.has_packed_queries() ? reference::query_length(desc, lengths, entry) : desc.query_length;
     for (std::int64_t i = 0; i < rows; ++i) positions.push_back(static_cast<std::int32_t>(first + i));
   }
   return positions;
 }
 
 /// Key j of a batch entry is at j.
-std::vector<std::int32_t> counted_positions(const Problem& problem, const TensorExtents& extents) {
-  const AttentionDesc& desc = problem.desc;
+std::vector<std::int32_t> counted_positions(const RunInputs& inputs, const TensorExtents& extents) {
+  const AttentionDesc& desc = inputs.problem.desc;
+  const reference::Inputs lengths = lengths_of(inputs);
   std::vector<std::int32_t> positions;
   const std::int64_t entries = desc.has_packed_keys() ? desc.batch : extents.batch;
-  for (std::size_t entry = 0; std::cmp_less(entry, entries); ++entry) {
-    const std::int64_t rows = desc.has_packed_keys() ? problem.kv_lengths[entry] : extents.rows;
+  for (std::int64_t entry = 0; entry < entries; ++entry) {
+    const std::int64_t rows =
+        desc.has_packed_keys() ? reference::key_length(desc, lengths, entry) : extents.rows;
     for (std::int64_t j = 0; j < rows; ++j) positions.push_back(static_cast<std::int32_t>(j));
   }
   return positions;
@@ -135,10 +127,10 @@ void open_rotary(const RunOptions& options, RunInputs& inputs) {
   inputs.turned = {
       {&AttentionTensors::query, turning_desc(desc.query, queries, rotary), desc.query.strides->batch,
        options.query_positions.empty()
-           ? aligned_positions(inputs.problem)
+           ? aligned_positions(inputs)
            : read_positions(options.query_positions, "--query-positions", queries)},
       {&AttentionTensors::key, turning_desc(desc.key, keys, rotary), desc.key.strides->batch,
-       options.key_positions.empty() ? counted_positions(inputs.problem, keys)
+       options.key_positions.empty() ? counted_positions(inputs, keys)
                                      : read_positions(options.key_positions, "--key-positions", keys)}};
   for (const TurnedRows& rows : inputs.turned) require(validate(rows.desc));
 }
