@@ -168,7 +168,7 @@ float gradient_of_pair(const in uint owned, const in uint visited, const in floa
   return scaled_pair(weight * drop_scale() * product - probability * numbers_of(query_of(owned, visited)).y);
 }
 
-// The gradient times the slope of softcap at the score.
+// The gradient times the slope at the score.
 float bent_gradient(const in uint owned, const in uint visited, const in float gradient, const in float product) {
   return gradient == 0.0 ? 0.0 : gradient * score_slope(product * params.scale_log2);
 }
