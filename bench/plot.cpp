@@ -33,7 +33,6 @@ constexpr Column kName = {kPictureMargin + 30}, kProblem = {284}, kKernel = {662
                  kIntensity = {874, true}, kRate = {956, true}, kShare = {984}, kPercent = {1076, true},
                  kLimit = {1084};
 
-/// Draws one plot.
 class Plot {
  public:
   explicit Plot(const PlotData& data)

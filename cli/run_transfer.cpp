@@ -175,7 +175,7 @@ std::vector<float> find_scales(Source& source, DataType type) {
   return largest;
 }
 
-/// Values as they are written to a file; bfloat16, which NumPy does not have, as float32.
+/// Writes values to a file. bfloat16 becomes float32, because NumPy does not have bfloat16.
 void write_values(OutputFile& output, DataType type, std::span<const std::byte> stored) {
   if (type != DataType::kBfloat16) return require(output.file.write(stored));
   std::vector<float> widened(stored.size() / 2);

@@ -1,4 +1,4 @@
-// What the files of this benchmark share.
+// Shared by the files of this benchmark.
 #pragma once
 
 #include <vkattn/runtime.hpp>

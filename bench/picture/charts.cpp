@@ -125,7 +125,6 @@ void draw_edge_mark(Canvas& canvas, double x, const Box& frame, const Color& col
       color);
 }
 
-/// Draws the charts of a page.
 class ChartDrawing {
  public:
   explicit ChartDrawing(const ChartPage& page)

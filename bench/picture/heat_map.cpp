@@ -112,7 +112,6 @@ Layout make_layout(const HeatMap& map) {
   return layout;
 }
 
-/// Draws one heat map.
 class MapDrawing {
  public:
   MapDrawing(Canvas& canvas, const HeatMap& map, const Layout& layout)

@@ -59,7 +59,6 @@ template <class T>
   return refusal(given, "needs " + kind + fits, piece);
 }
 
-/// Reads one of the names.
 template <class T>
 [[nodiscard]] Result<void> read_name(const Given& given, std::span<const std::type_identity_t<Name<T>>> names,
                                      T& value) {

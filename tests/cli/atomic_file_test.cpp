@@ -100,7 +100,7 @@ TEST(AtomicFile, KeepsThePermissionsOfTheFileThatWasThere) {
 void write_and_end_by(int signal, const TempFolder& folder) {
   std::signal(signal, SIG_DFL);  // the process that started the tests may ignore it
   const rlimit none{0, 0};
-  (void)setrlimit(RLIMIT_CORE, &none);  // SIGQUIT's
+  (void)setrlimit(RLIMIT_CORE, &none);  // SIGQUIT would leave a core file
   Result<AtomicFile> whole = AtomicFile::create(folder / "whole");
   Result<AtomicFile> half = AtomicFile::create(folder / "half");
   const bool written = whole.ok() && half.ok() && whole->write("whole").ok() && half->write("half").ok();

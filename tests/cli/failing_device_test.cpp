@@ -81,8 +81,8 @@ class ToolFailing : public RunOnDevice, public testing::WithParamInterface<Faili
     write_noise("grad", {1, 2, 9, 16});
   }
 
-  /// An output has old contents before the command. But tune would read an old tuning file, so that one is
-  /// removed.
+  /// Gives each output old contents before the command. Only a tuning file is removed, because the command
+  /// would refuse old contents that are no tuning file.
   void set_outputs() const {
     for (const std::string& name : GetParam().outputs) {
       if (GetParam().failures == Failures::kAreLeftOut) {

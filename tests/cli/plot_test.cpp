@@ -75,7 +75,6 @@ void expect_apart(const std::vector<Position>& places, double radius, const pict
 constexpr picture::Box kFrame = {0, 0, 1000, 500};
 constexpr double kRadius = 8.5;
 
-/// Random points within a part of the frame.
 std::vector<Position> random_points(std::size_t count, const picture::Box& where, std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto between = [&](double low, double high) {

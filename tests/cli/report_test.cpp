@@ -34,7 +34,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLong{20000};
 
 /// How children end, and what they printed. One prints more than a pipe holds. Another leaves a process that
-/// keeps both streams open. run_child() waits for neither.
+/// keeps both streams open, and run_child() does not wait for that process.
 TEST(ChildProcess, EndsAreTold) {
   using End = ChildResult::End;
   std::string lines;
@@ -80,7 +80,7 @@ pid_t start_parent(const TempFolder& folder, int writing) {
   const pid_t parent = ::fork();
   if (parent != 0) return parent;
   const rlimit none{0, 0};
-  (void)::setrlimit(RLIMIT_CORE, &none);  // SIGQUIT's
+  (void)::setrlimit(RLIMIT_CORE, &none);  // SIGQUIT would leave a core file
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_DFL);
   const std::string script = "trap 'rm child.tmp; exit 4' TERM; echo $$ > child.tmp; echo > /dev/fd/" +
                              std::to_string(writing) + "; while :; do sleep 0.05; done";

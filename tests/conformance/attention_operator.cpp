@@ -162,7 +162,7 @@ void set_options(const Case& test_case, AttentionDesc& desc) {
   desc.causal = number("is_causal", 0) != 0;
   desc.window = {number("window_left", kUnlimited), number("window_right", kUnlimited)};
   if (number("standard_alibi", 0) != 0) desc.alibi = Alibi::kStandard;
-  // Query 0 comes after the past. Otherwise the last query lies at the last key of its batch entry.
+  // With a past, query 0 comes after it. With lengths or bottom_right, the last query lies at the last key.
   if (const CaseTensor* const past = test_case.input("past_key"); past != nullptr) {
     desc.align = Align::kOffset;
     desc.offset = past->shape[2];

@@ -46,7 +46,6 @@ Bytes content_before(const OperatorProblem& problem, const TensorRow& row) {
   return is_cache ? problem.caches[row.range].before : problem.host[row.range];
 }
 
-/// Appends the new keys and values to the caches.
 void append(const Runtime& runtime, const OperatorProblem& problem, const AttentionTensors& caches) {
   const AppendPlan plan = must(runtime.make_plan(*problem.append));
   const Buffer key = device_buffer(runtime, problem.caches[&AttentionTensors::key].added);

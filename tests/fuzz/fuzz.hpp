@@ -44,7 +44,6 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// Writes a whole file.
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::FILE* const file = std::fopen(path.c_str(), "wb");
   require(file != nullptr, "a temporary file can be opened");

@@ -27,7 +27,7 @@ class AnyBackwardTest : public GpuTest, public testing::WithParamInterface<const
   /// All gradients that the problem has and the kernel can compute.
   [[nodiscard]] static BackwardDesc with_gradients(const AttentionDesc& attention);
 
-  /// Why the kernel cannot run the problem; empty where it can.
+  /// Why the kernel cannot run the problem. Empty if it can.
   [[nodiscard]] static std::string reason_against(const BackwardDesc& desc) {
     return tests::reason_against(capabilities(), GetParam(), desc);
   }

@@ -34,7 +34,6 @@ class OwnCommands {
     state_.vk.vkDestroyCommandPool(state_.handle, pool_, nullptr);
   }
 
-  /// Records the plan, submits it and waits.
   [[nodiscard]] VkResult execute(const AttentionPlan& plan, const Bindings& bindings, std::mutex& queue) {
     VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;

@@ -25,7 +25,6 @@ AttentionDesc valid_desc() {
   return desc_of("b2 hq6 hkv3 5x70 d64 dv32");
 }
 
-/// A change of one member.
 template <class Member>
 std::function<void(AttentionDesc&)> with(Member AttentionDesc::*member,
                                          const std::type_identity_t<Member>& value) {

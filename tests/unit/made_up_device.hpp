@@ -149,7 +149,6 @@ struct HostKernel {
   }
 };
 
-/// The value of a specialization constant.
 [[nodiscard]] inline std::uint32_t constant(const detail::KernelConfig& config, std::uint32_t id) {
   for (const detail::SpecializationValue& value : config.constants) {
     if (value.id == id) return value.value;

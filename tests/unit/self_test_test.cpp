@@ -244,7 +244,6 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
   EXPECT_GT(copied, 4);
 }
 
-/// The key of an outcome.
 TEST(HashOfPasses, TellsSubgroupSizesModesAndLoops) {
   std::vector<ProgramPass> passes(1);
   passes[0].specialization = {{1, 2}};

@@ -40,7 +40,7 @@ TEST(SharedAccessesTest, OnlyWhatBarriersDoIsTakenAway) {
       {op(65, 5), 1, 13, 11, 8},                // an element of the shared variable
       {op(61, 6), 9, 14, 13, 0x30, 7},          // load: visible, not private
       {op(62, 6), 13, 14, 0x2a, 16, 7},         // store: aligned by 16, available, not private
-      {op(4457, 8), 9, 15, 11, 0, 6, 0x30, 7},  // matrix store: likewise
+      {op(4457, 8), 9, 15, 11, 0, 6, 0x30, 7},  // matrix load: visible, not private
       {op(4458, 7), 11, 15, 0, 6, 0x28, 7},
       {op(61, 4), 9, 16, 11},           // no operands
       {op(61, 6), 9, 17, 12, 0x30, 7},  // not shared memory
