@@ -21,8 +21,7 @@ namespace vkattn::tests {
 /// The bits of a float32 value, rounded to nearest even.
 [[nodiscard]] std::uint32_t encoded(DataType type, float value);
 
-/// Turns a row of head_dim elements at a position. `frequencies` counts only if the descriptor
-/// has_frequencies.
+/// Turns a row of head_dim elements at a position. `frequencies` is read only if rotary.has_frequencies.
 [[nodiscard]] std::vector<double> rotated(std::span<const float> row, const RotaryDesc& rotary,
                                           std::span<const float> frequencies, std::int64_t position);
 

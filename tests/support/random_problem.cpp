@@ -243,8 +243,8 @@ class Draw {
   /// A length from the last quarter, so that usually the same blocks suit it.
   std::int64_t shortened(std::int64_t length) { return length - between(0, length / 4); }
 
-  /// Draws after all others, so that variants differ in lengths alone. Appended keys keep the lengths of
-  /// their problem.
+  /// Draws after all others, so that variants differ in lengths alone. If keys are appended, no length
+  /// changes.
   void other_lengths(std::uint64_t variant) {
     random_.discard(variant);
     if (appends_) return;
