@@ -1,4 +1,4 @@
-// The replaced operator new and delete.
+// Replaces operator new and delete: see allocation_count.hpp.
 #include "allocation_count.hpp"
 
 #include <cstdlib>
@@ -22,8 +22,8 @@ std::optional<std::uint64_t> vkattn::bench::allocations_of_this_thread() noexcep
   return allocations;
 }
 
-// The forms for arrays and the ones that do not throw call these by default. Memory with an alignment of its
-// own is told from other memory by its operator delete alone, so both kinds have theirs.
+// The forms for arrays and the forms that do not throw call these by default. Memory with an alignment of its
+// own has its own operator delete, so both kinds of memory have their operators here.
 
 void* operator new(std::size_t bytes) {
   ++allocations;
@@ -39,7 +39,8 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
   std::free(memory);
 }
 
-#if !defined(_WIN32)  // aligned memory is not freed by free() there: the library's own forms stay, uncounted
+#if !defined(_WIN32)  // On Windows free() cannot free aligned memory, so the library's own operators stay,
+                      // uncounted.
 
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   ++allocations;

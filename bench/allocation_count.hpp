@@ -1,5 +1,4 @@
-// Counts what a program allocates, by replacing the global operator new: link this file into a program to
-// have that.
+// Counts what a program allocates by replacing the global operator new. A program links this file to count.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +6,8 @@
 
 namespace vkattn::bench {
 
-/// Calls of operator new by this thread so far, those of shared libraries that use the program's included;
-/// none in builds with a sanitizer, which keep the sanitizer's operator new.
+/// The number of calls of operator new by this thread so far, including calls from shared libraries that use
+/// the program's operator. Empty in builds with a sanitizer, which keep the sanitizer's operator new.
 [[nodiscard]] std::optional<std::uint64_t> allocations_of_this_thread() noexcept;
 
 }  // namespace vkattn::bench

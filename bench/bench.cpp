@@ -1,4 +1,4 @@
-// One problem's way through the benchmark: plan, predict, execute, check, time.
+// One problem's steps in the benchmark: plan, predict, execute, check, time.
 #include "bench.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool is_refusal(ErrorCode code) {
          code == ErrorCode::kOutOfMemory;
 }
 
-/// The row so far, and what every step needs.
+/// The row that is being filled, and what every step needs.
 struct Context {
   const Runtime& runtime;
   const Options& options;
@@ -40,14 +40,14 @@ struct Context {
     row.message = std::move(message);
     return std::move(row);
   }
-  /// A lost device ends the whole benchmark, other errors this problem.
+  /// A lost device ends the whole benchmark. Any other error ends this problem only.
   Result<Row> fail(const Error& error) {
     if (error.code == ErrorCode::kDeviceLost) return error;
     return finish(is_refusal(error.code) ? Outcome::kRefused : Outcome::kFailed, error.message);
   }
 };
 
-/// What is known of a problem before it is planned.
+/// What is known of a problem before its plan is made.
 Row start_row(const NamedProblem& named, const Options& options) {
   const Problem& problem = named.problem;
   Row row;
@@ -66,7 +66,7 @@ Result<harness::Runnable> make_plan(const Runtime& runtime, const Problem& probl
   return harness::Runnable::create(runtime, whole, options.plan);
 }
 
-/// Nanoseconds of one warm execution of a problem that is small.
+/// Nanoseconds of one warm execution of a small problem.
 Result<double> time_piece(const Runtime& runtime, const Problem& piece, const Options& options) {
   const Result<harness::Runnable> plan = make_plan(runtime, piece, options);
   if (!plan.ok()) return plan.error();
@@ -80,19 +80,19 @@ Result<double> time_piece(const Runtime& runtime, const Problem& piece, const Op
   return run->execute(*plan);
 }
 
-/// Nanoseconds that one execution will take, from pieces of the problem that grow until the answer is clear:
-/// either a few executions fit the budget, or a piece long enough to be trusted says that they do not. 0:
-/// fits for sure.
+/// Predicts the nanoseconds of one execution. It times pieces of the problem that grow until the answer is
+/// clear: either a few executions fit the budget, or a piece that took long enough to be trusted shows that
+/// they do not. Returns 0 if they surely fit.
 Result<double> predict(const Runtime& runtime, const Problem& problem, const Options& options,
                        double budget_ns) {
-  constexpr double kFirstPieceFlops = 50e6;  // well below a second on the slowest devices there are
+  constexpr double kFirstPieceFlops = 50e6;  // well below a second on the slowest devices
   constexpr double kTrustedNs = 100e6;       // long enough to have filled the device
   constexpr double kGrowth = 8;
   const double whole = count_work(problem).flops;
   for (double flops = kFirstPieceFlops; flops < whole; flops *= kGrowth) {
     const Problem piece = shrink(problem, flops);
     const double share = count_work(piece).flops / whole;
-    if (share > 0.5) break;  // cannot be made smaller: as well run the whole
+    if (share > 0.5) break;  // the problem cannot be made smaller: the whole runs as fast
     const Result<double> time = time_piece(runtime, piece, options);
     if (!time.ok()) return time;
     const double predicted = *time / share;
@@ -101,7 +101,7 @@ Result<double> predict(const Runtime& runtime, const Problem& problem, const Opt
   return 0.0;
 }
 
-/// Executions that fit: as many as asked for, fewer where the budget ends, never fewer than the least.
+/// How many executions fit the budget: at most as many as were asked for, at least kLeastRepeats.
 std::uint32_t affordable_repeats(const Options& options, double budget_left_ns, double each_ns) {
   const double fit = std::floor(budget_left_ns / std::max(each_ns, 1.0));
   const double bounded = std::clamp(fit, double{kLeastRepeats},
@@ -127,26 +127,26 @@ struct Bound {
 
 constexpr double kBatchNs = 50e6;  // of executions in one submission
 
-/// How many executions of so many nanoseconds each one submission has.
+/// How many executions go into one submission, if each takes `each_ns` nanoseconds.
 std::uint32_t batch_size(double each_ns, double most) {
   return static_cast<std::uint32_t>(std::clamp(std::floor(kBatchNs / each_ns), 1.0, most));
 }
 
-/// When executions that were timed, or came before those, last ended; long ago where there were none.
+/// When the last execution ended that was timed or that came before a timed one. Long ago if there was none.
 Clock::time_point& last_busy() {
   static Clock::time_point time;
   return time;
 }
 
-/// How long a GPU has to be busy before it is timed: as long as it idled, within bounds. On an H100 some
-/// problems were timed at 4.6 times what they take after 0.2 s of warm-up, and none after 1 s.
+/// How long a GPU must be busy before it is timed: as long as it was idle, within bounds. On an H100, after a
+/// warm-up of 0.2 s, some problems were timed at 4.6 times their real time. After 1 s none were.
 double warm_up_ns() {
   constexpr double kLeast = 0.1e9;
   constexpr double kMost = 1.5e9;
   return std::clamp(nanoseconds_since(last_busy()), kLeast, kMost);
 }
 
-/// Executes until the device's clocks are up. Gives the time of an execution, with its submission.
+/// Executes until the device's clocks have risen. Returns the time of one execution with its submission.
 Result<double> warm_up(const Runtime& runtime, const std::function<void(VkCommandBuffer)>& record,
                        double budget_ns) {
   constexpr double kMostExecutions = 1000;
@@ -164,7 +164,7 @@ Result<double> warm_up(const Runtime& runtime, const std::function<void(VkComman
   }
 }
 
-/// Warm-up, then timed executions in batches, so that progress shows and the budget holds.
+/// Warms up, then times executions in batches, so that progress shows and the budget holds.
 Result<Statistics> time_runs(const Context& context, const Bound& bound, double budget_ns) {
   const Runtime& runtime = context.runtime;
   auto record = [&](VkCommandBuffer commands) { bound.plan.record(commands, bound.bindings); };
@@ -188,7 +188,7 @@ Result<Statistics> time_runs(const Context& context, const Bound& bound, double 
   return summarize(samples);
 }
 
-/// What recording costs, then the times; of a backward pass those of its forward pass too.
+/// Measures the cost of recording, then the times. For a backward pass it also times the forward pass.
 Result<void> time_plan(Context& context, const harness::Runnable& plan, harness::AnyRun& run,
                        const Problem& problem, double budget_ns) {
   Row& row = context.row;
@@ -212,7 +212,8 @@ Result<void> time_plan(Context& context, const harness::Runnable& plan, harness:
   return {};
 }
 
-/// First execution and check; true where the problem may be timed, else the row is finished.
+/// Executes once and checks the result. Returns true if the problem may be timed. Otherwise the row is
+/// finished.
 Result<bool> run_checked(Context& context, const harness::Runnable& plan, harness::AnyRun& run) {
   Row& row = context.row;
   context.report(0, "first run");
@@ -275,7 +276,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   const Result<double> predicted = predict(runtime, named.problem, chosen, budget_ns);
   if (!predicted.ok()) return context.fail(predicted.error());
   row.predicted_ns = *predicted;
-  // How many keys a function of the user's hides nobody has counted.
+  // Nobody has counted how many keys a user's score function hides.
   row.work_known = !options.score_function || !options.score_function->hides_keys();
   if (!row.work_known) row.work = {};
   if (*predicted * (kLeastRepeats + 1) > budget_ns) return context.finish(Outcome::kSkipped, "");
@@ -295,7 +296,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   if (!passed.ok()) return context.fail(passed.error());
   if (!*passed) return context.finish(Outcome::kWrong, row.check.to_string());
 
-  reset_peak_memory();  // the check's memory is not the run's
+  reset_peak_memory();  // the memory of the check does not belong to the run
   const Result<void> timed = time_plan(context, *plan, *run, named.problem, budget_ns);
   if (!timed.ok()) return context.fail(timed.error());
   row.host_peak_bytes = std::max(row.host_peak_bytes, peak_memory_bytes());

@@ -1,4 +1,4 @@
-// The program of a ComputePass.
+// Makes and records the program: see compute_pass.hpp.
 #include "compute_pass.hpp"
 
 #include <utility>

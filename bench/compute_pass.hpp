@@ -1,4 +1,4 @@
-// One compute shader with its buffers, for the kernels that measure peaks: a program of one pass.
+// A program of one compute shader and its buffers, for the kernels that measure peaks.
 #pragma once
 
 #include <vkattn/bindings.hpp>
@@ -12,16 +12,17 @@
 
 namespace vkattn::bench {
 
-/// A pipeline and one descriptor set of storage buffers. The buffers and the Runtime must outlive it.
+/// A pipeline and one descriptor set of storage buffers. The buffers and the Runtime must outlive the pass.
 class ComputePass {
  public:
-  /// Buffers take bindings 0, 1, … of set 0, each bound from its start over range.size bytes.
+  /// Buffers take bindings 0, 1, 2 and so on of set 0. Each binding starts at the buffer's start and has
+  /// range.size bytes.
   [[nodiscard]] static Result<ComputePass> create(const Runtime& runtime, const detail::ShaderCode& code,
                                                   std::span<const detail::SpecializationValue> specialization,
                                                   std::span<const BufferRange> buffers,
                                                   std::uint32_t push_constant_bytes);
 
-  /// One dispatch of `groups` workgroups, ordered after what was recorded before it.
+  /// Records one dispatch of `groups` workgroups. It runs after everything that was recorded before it.
   void record(VkCommandBuffer commands, std::span<const std::byte> push_constants,
               std::uint32_t groups) const;
 

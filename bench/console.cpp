@@ -1,4 +1,4 @@
-// What the tool prints: see console.hpp.
+// Formats the tool's output: see console.hpp.
 #include "console.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::string fixed(double value, int digits) {
 
 std::string significant(double value) {
   const double magnitude = std::abs(value);
-  // Thresholds at the rounding edge, so that 9.996 becomes 10.0 and not 10.00.
+  // The thresholds are where rounding changes the number of digits, so that 9.996 becomes 10.0 and not 10.00.
   if (magnitude < 0.9995) return fixed(value, 3);
   if (magnitude < 9.995) return fixed(value, 2);
   if (magnitude < 99.95) return fixed(value, 1);
@@ -75,7 +75,7 @@ bool is_terminal(std::FILE* stream) {
 #endif
 }
 
-/// 0 where that is no terminal, or one that does not say.
+/// The terminal's columns; 0 if the stream is no terminal, or the terminal does not know them.
 std::size_t terminal_columns(std::FILE* stream) {
   if (!is_terminal(stream)) return 0;
 #if defined(_WIN32)
@@ -109,7 +109,7 @@ std::string colored(std::string_view text, Color color) {
 
 std::string date_text() {
   const std::time_t now = std::time(nullptr);
-  const std::tm* const utc = std::gmtime(&now);  // one thread
+  const std::tm* const utc = std::gmtime(&now);  // std::gmtime is safe here, because only one thread calls it
   std::array<char, 64> text{};
   if (utc == nullptr || std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", utc) == 0) return {};
   return text.data();
@@ -147,7 +147,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
 
 namespace {
 
-/// The label before the first line, spaces before the others.
+/// Puts the label before the first line, and spaces before the others.
 std::string label_lines(std::string_view label, const std::vector<std::string>& lines,
                         std::size_t label_width, std::size_t indent) {
   std::string result;
@@ -215,7 +215,7 @@ void ProgressBar::update(double share, std::string_view what) {
   std::snprintf(numbers.data(), numbers.size(), " %3.0f %%  %lld:%02lld  ", bounded * 100,
                 static_cast<long long>(seconds / 60), static_cast<long long>(seconds % 60));
   std::string text = "[" + bar + "]" + numbers.data() + printable(what);
-  // A line that is broken could not be drawn over.
+  // A line that wraps in the terminal could not be overwritten.
   const std::size_t columns = terminal_columns(stderr);
   text.resize(std::min(text.size(), (columns == 0 ? 80 : columns) - 1));
   std::fprintf(stderr, "\r%s\x1b[K", text.c_str());

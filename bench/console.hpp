@@ -1,4 +1,4 @@
-// What the tool prints: numbers with units, aligned columns, a progress bar. No Vulkan here.
+// Formats what the tool prints: numbers with units, aligned columns, a progress bar. It knows no Vulkan.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace vkattn::console {
 
-/// `value` with that many digits after the point.
+/// `value` with `digits` digits after the point.
 [[nodiscard]] std::string fixed(double value, int digits);
-/// Three significant digits, no exponent: 0.123, 1.23, 12.3, 123, 1234.
+/// Three significant digits without an exponent: 0.123, 1.23, 12.3, 123, 1234.
 [[nodiscard]] std::string significant(double value);
 /// 812 ns, 1.23 us, 45.6 ms, 7.89 s, 12.3 min.
 [[nodiscard]] std::string duration(double nanoseconds);
@@ -23,39 +23,41 @@ namespace vkattn::console {
 /// "1 run", "3 runs".
 [[nodiscard]] std::string count(std::uint64_t number, std::string_view noun);
 
-/// Columns of a line of standard output: the terminal's, from 72 to 160; 80 where it is none.
+/// Columns of a line of standard output: those of the terminal, from 72 to 160; 80 if it is no terminal.
 [[nodiscard]] std::size_t line_width();
-/// The text in the colour, where standard output is a terminal and NO_COLOR (no-color.org) is not set.
+/// The text in the colour, if standard output is a terminal and NO_COLOR (no-color.org) is not set.
 enum class Color { kRed, kGreen, kYellow };
 [[nodiscard]] std::string colored(std::string_view text, Color color);
 /// The time of the call: "2026-01-31 12:00 UTC".
 [[nodiscard]] std::string date_text();
 
-/// Columns that a text takes on a terminal (code points; no wide characters).
+/// Columns that the text takes on a terminal. It counts code points and knows no wide characters.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 /// The text with spaces after it, up to `width` columns.
 [[nodiscard]] std::string pad_right(std::string_view text, std::size_t width);
 /// The text with spaces before it, up to `width` columns.
 [[nodiscard]] std::string pad_left(std::string_view text, std::size_t width);
-/// Breaks at spaces so that no line is longer than `width`, but for single words that are.
+/// Breaks the text at spaces so that no line is longer than `width`, except a single longer word.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);
-/// A label column of `label_width`, then the text wrapped to `width` columns in all, under itself.
+/// A label in a column of `label_width`, and the text beside it, wrapped so that lines have at most `width`
+/// columns.
 [[nodiscard]] std::string labelled(std::string_view label, std::string_view text, std::size_t label_width,
                                    std::size_t indent = 0, std::size_t width = line_width());
-/// The same for entries joined by commas; lines break between entries only.
+/// Does the same for entries joined by commas. Lines break between entries only.
 [[nodiscard]] std::string labelled_list(std::string_view label, const std::vector<std::string>& entries,
                                         std::size_t label_width, std::size_t indent = 0,
                                         std::size_t width = line_width());
-/// Control characters (from file names and driver strings) as '?', so that they cannot move the cursor.
+/// Replaces control characters (in file names and driver strings) by '?', so that they cannot move the
+/// cursor.
 [[nodiscard]] std::string printable(std::string_view text);
 
-/// A word as a shell needs it to give it back: quoted where it has to be.
+/// A word as a shell needs it: quoted if necessary.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
 [[nodiscard]] bool stderr_is_terminal();
 
-/// One line on standard error, with the time since the bar was made, drawn over and over; nothing where that
-/// is no terminal. Erased when done.
+/// One line on standard error that is overwritten again and again, with the time since the bar was made.
+/// Nothing is drawn if standard error is no terminal. The destructor erases the line.
 class ProgressBar {
  public:
   explicit ProgressBar(bool enabled = stderr_is_terminal()) : enabled_(enabled) {}
@@ -63,7 +65,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar() { clear(); }
 
-  /// `share` of the whole is done, 0 to 1. Draws at most ten times a second.
+  /// Shows that `share` of the whole is done, 0 to 1. It draws at most ten times a second.
   void update(double share, std::string_view what);
   /// Erases the line, so that something else can be printed.
   void clear();

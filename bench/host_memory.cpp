@@ -1,4 +1,4 @@
-// Peak resident memory: from /proc on Linux, which can start it anew, else from getrusage.
+// Peak resident memory: from /proc on Linux, where it can be reset, otherwise from getrusage.
 #include "host_memory.hpp"
 
 #include <fstream>
@@ -17,7 +17,7 @@ namespace vkattn::bench {
 
 namespace {
 
-/// A line of /proc/self/status, 0 where there is none.
+/// The bytes in a line of /proc/self/status; 0 if the line does not exist.
 std::uint64_t status_bytes(std::string_view field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -52,10 +52,10 @@ std::uint64_t resident_memory_bytes() {
 
 bool reset_peak_memory() {
 #if defined(__GLIBC__)
-  malloc_trim(0);  // what earlier work freed is not this one's
+  malloc_trim(0);  // memory that earlier work freed does not belong to this peak
 #endif
   std::ofstream control("/proc/self/clear_refs");
-  control << "5\n";  // the code for the peak alone: no page's state is touched
+  control << "5\n";  // resets the peak alone and changes the state of no page
   control.flush();
   return control.good();
 }

@@ -40,7 +40,7 @@ Json device_json(const Capabilities& device) {
 
 namespace {
 
-/// Null where there is none.
+/// Null if there is no element.
 Json first_json(const harness::ElementCount& count) {
   return count.elements == 0 ? Json() : Json(count.first.to_string());
 }

@@ -1,4 +1,4 @@
-// Options by operation: see operation_options.hpp.
+// The options that differ between operations: see operation_options.hpp.
 #include "operation_options.hpp"
 
 #include <vkattn/matmul.hpp>

@@ -1,5 +1,5 @@
-// Options of a plan that each operation has under a name of its own: block sizes, and into how many parts the
-// work is cut.
+// The options of a plan that have a different name in each operation: block sizes, and the number of parts
+// that the work is cut into.
 #pragma once
 
 #include <vkattn/plan.hpp>
@@ -12,18 +12,18 @@
 
 namespace vkattn::bench {
 
-/// A member that holds a number.
+/// A member of PlanOptions that holds a number.
 using NumberOption = std::uint32_t PlanOptions::*;
 
-/// How many parts the keys of attention or the inner dimension of a product are cut into. Null: gradients
-/// have no such parts.
+/// The option for the number of parts: of the keys of attention, or of the inner dimension of a product. Null
+/// for gradients, which have no such parts.
 [[nodiscard]] NumberOption parts_option(Operation operation);
 
-/// Reads block sizes, such as "threads=256,columns=16,rows=4", by the names that the operation's kernels have
-/// for them.
+/// Reads block sizes, such as "threads=256,columns=16,rows=4". The names are those of the operation's
+/// kernels.
 [[nodiscard]] Result<void> read_tile(std::string_view text, Operation operation, PlanOptions& options);
 
-/// The block sizes in words; empty where there are none.
+/// The block sizes in words. Empty if none are set.
 [[nodiscard]] std::string tile_text(const PlanOptions& options);
 
 }  // namespace vkattn::bench

@@ -1,4 +1,4 @@
-// Measuring multiply-add and memory rates.
+// Measures multiply-add and memory rates.
 #include "peaks.hpp"
 
 #include <algorithm>
@@ -49,12 +49,11 @@ bool workgroup_fits(const Capabilities& capabilities, std::uint32_t size) {
   return size <= capabilities.max_workgroup_invocations && size <= capabilities.max_workgroup_size[0];
 }
 
-/// One variant of the multiply-add kernel: operations per second.
+/// Operations per second of one variant of the multiply-add kernel.
 Result<double> multiply_add_rate(const Runtime& runtime, const detail::ShaderCode& code,
                                  std::uint32_t workgroup_size, std::uint32_t vectors) {
   const Capabilities& capabilities = runtime.device().capabilities();
-  // Enough for every lane of a large GPU several times over; a CPU needs some dozens of workgroups for each
-  // core.
+  // Fills every lane of a large GPU several times. A CPU needs some dozens of workgroups for each core.
   const std::uint64_t lanes = capabilities.is_cpu() ? 16384 : 1U << 20U;
   const std::uint32_t groups = workgroups_for(capabilities, lanes / workgroup_size);
   const Result<Buffer> results =
@@ -95,7 +94,7 @@ Result<Peak> measure_multiply_add(const Runtime& runtime, const PeakProgress& pr
   return best;
 }
 
-/// A way of moving bytes.
+/// One way of moving bytes: a variant of the copy kernel.
 struct CopyVariant {
   std::uint32_t mode = VKATTN_PEAK_COPY;
   std::uint32_t workgroup_size = 64;
@@ -108,11 +107,11 @@ struct CopyVariant {
   }
 };
 
-/// Source and destination for all memory rates.
+/// The source and destination buffers of all memory rates.
 struct CopyBuffers {
   Buffer source;
   Buffer destination;
-  std::uint64_t bytes = 0;  ///< of each
+  std::uint64_t bytes = 0;  ///< the size of each buffer
 };
 
 Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
@@ -128,7 +127,7 @@ Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
     if (!made.ok()) return made.error();
     *buffer = std::move(*made);
   }
-  // Memory that was never written can be backed by one page of zeros.
+  // A driver may back memory that was never written by one page of zeros. So the buffers are filled.
   std::vector<std::uint32_t> piece(kMebibyte / sizeof(std::uint32_t));
   std::uint32_t state = 0x9e3779b9U;
   for (std::uint32_t& word : piece) word = state = state * 1664525U + 1013904223U;
@@ -141,7 +140,7 @@ Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
   return buffers;
 }
 
-/// Bytes per second of one variant over `bytes` of each buffer it touches.
+/// Bytes per second of one variant. It moves `bytes` of each buffer that it touches.
 Result<double> memory_rate_of(const Runtime& runtime, const detail::ShaderCode& code,
                               const CopyBuffers& buffers, const CopyVariant& variant, std::uint64_t bytes) {
   const std::array<detail::SpecializationValue, 3> specialization = {
@@ -156,7 +155,7 @@ Result<double> memory_rate_of(const Runtime& runtime, const detail::ShaderCode& 
   const std::uint32_t groups =
       workgroups_for(runtime.device().capabilities(), (bytes + group_bytes - 1) / group_bytes);
   const std::uint64_t moved = std::min(bytes, groups * group_bytes);
-  // Random words seldom equal this one; where they do, one harmless vector is written.
+  // Random words seldom equal this word. If they do, the shader writes one harmless vector.
   const CopyParameters parameters{static_cast<std::uint32_t>(moved / 16), 0x5a5a5a5aU};
   const auto record = [&](VkCommandBuffer commands, std::uint64_t times) {
     for (std::uint64_t i = 0; i < times; ++i) {
@@ -181,7 +180,7 @@ Result<void> find_best_variant(const Runtime& runtime, const detail::ShaderCode&
   for (const std::uint32_t size : kWorkgroupSizes) {
     for (const std::uint32_t vectors : {1U, 8U}) {
       if (!workgroup_fits(capabilities, size)) continue;
-      // One address for a workgroup pays where a workgroup is one vector of a CPU.
+      // Reading one address in a whole workgroup is fast only if a workgroup is one vector of a CPU.
       if (mode == VKATTN_PEAK_READ_UNIFORM && (!capabilities.is_cpu() || size != kWorkgroupSizes.front()))
         continue;
       const CopyVariant variant{mode, size, vectors};
@@ -212,7 +211,7 @@ Result<void> measure_memory(const Runtime& runtime, const PeakProgress& progress
         find_best_variant(runtime, *code, *buffers, static_cast<std::uint32_t>(mode), *best);
     if (!status.ok()) return status;
   }
-  // The same variants where the data fits nearer memories.
+  // Measures the best variants again with data that fits smaller and faster memories.
   constexpr std::array<std::uint64_t, 4> kWorkingSets = {1ULL << 18U, 1ULL << 20U, 1ULL << 23U, 1ULL << 26U};
   for (const std::uint64_t bytes : kWorkingSets) {
     report(share);
@@ -276,7 +275,7 @@ Result<double> time_unit_of_work(const Runtime& runtime, std::uint64_t first_amo
     if (!times.ok()) return times.error();
     const double seconds = times->front() * 1e-9;
     if (seconds < kShortestRunSeconds && amount < largest_amount && long_runs == 0) {
-      // The first runs carry the driver's late compilation, so the step up is bounded.
+      // The first runs contain compilation that the driver delayed, so the amount grows by a bounded factor.
       const double factor = std::clamp(1.2 * kShortestRunSeconds / std::max(seconds, 1e-9), 1.3, 16.0);
       amount = std::min(largest_amount,
                         static_cast<std::uint64_t>(std::ceil(static_cast<double>(amount) * factor)));

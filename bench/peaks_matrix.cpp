@@ -1,5 +1,5 @@
-// Measuring matrix units through VK_KHR_cooperative_matrix: every pair of types that the build has a shader
-// for, in every shape that the device lists for it.
+// Measures matrix units through VK_KHR_cooperative_matrix: every pair of types that the build has a shader
+// for, in every shape that the device lists for the pair.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -31,7 +31,7 @@ constexpr std::array<MatrixKind, 4> kKinds = {{{"peak_matrix_f16_f32", "f16", "f
                                                {"peak_matrix_bf16_f32", "bf16", "f32", 2},
                                                {"peak_matrix_s8_s32", "s8", "s32", 1}}};
 
-/// Elements of both signs, small and never denormal, as the shader loads them.
+/// Elements of both signs in the shader's storage type. They are small and never subnormal.
 std::vector<std::byte> operand_data(const MatrixKind& kind, std::size_t elements) {
   std::vector<std::byte> data(elements * kind.operand_bytes);
   std::uint32_t state = 1;

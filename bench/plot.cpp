@@ -1,4 +1,4 @@
-// Drawing of a plot: the chart above, a table of its points beneath.
+// Draws a plot: a chart, and a table of its points below.
 #include "plot.hpp"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace {
 using namespace picture;
 
 constexpr double kFrameHeight = 500, kFrameLeft = 86, kRoofRoom = 190;
-constexpr double kTableGap = 84;  // beneath the frame: ticks and the axis's name
+constexpr double kTableGap = 84;  // below the frame: ticks and the name of the axis
 constexpr double kTableRow = 24;
 constexpr double kTableRight = kPictureWidth - kPictureMargin;
 constexpr double kBottomMargin = 22;
 constexpr double kDiscRadius = 8.5, kPointRadius = 2.5;
 constexpr Color kUnderRoof = {0.955, 0.97, 0.99};
 
-/// A column of the table: the left edge of words, or the right edge of numbers.
+/// A column of the table. `x` is the left edge of words, or the right edge of numbers.
 struct Column {
   double x = 0;
   bool is_number = false;
@@ -33,7 +33,6 @@ constexpr Column kName = {kPictureMargin + 30}, kProblem = {284}, kKernel = {662
                  kIntensity = {874, true}, kRate = {956, true}, kShare = {984}, kPercent = {1076, true},
                  kLimit = {1084};
 
-/// Draws one plot.
 class Plot {
  public:
   explicit Plot(const PlotData& data)
@@ -62,7 +61,7 @@ class Plot {
   }
 
  private:
-  /// Which colour is which kernel, and which slope is which memory.
+  /// The legend: the colour of each kernel, and the slope of each memory.
   static HeadText head_text(const PlotData& data) {
     HeadText text = {data.title, data.caption, "", {}};
     for (std::size_t i = 0; i < data.kernels.size(); ++i)
@@ -79,7 +78,7 @@ class Plot {
                         : console::significant(rate * 1e-9) + " GB/s";
   }
 
-  /// From left of the leftmost point and edge of a roof to right of the rightmost.
+  /// The axis begins left of the leftmost point and roof edge, and ends right of the rightmost.
   [[nodiscard]] LogAxis x_axis() const {
     double low = data_.points.front().intensity, high = low;
     const auto take = [&](double value) {
@@ -108,7 +107,7 @@ class Plot {
     return {x_.position(intensity), y_.position(rate / unit_)};
   }
 
-  /// What the roofs allow.
+  /// Fills the area that the roofs allow.
   void draw_area(Canvas& canvas) const {
     if (data_.compute.empty() || data_.memory.empty()) return;
     const double flat = data_.compute.front().rate, slope = data_.memory.back().rate;
@@ -135,20 +134,20 @@ class Plot {
     canvas.text({34, frame_.center().y}, unit_name_, kAcrossText, -std::numbers::pi / 2);
   }
 
-  /// The intensities between which a slope is inside of the frame, below the highest flat roof.
+  /// The range of intensities in which a slope lies inside the frame, below the highest flat roof.
   [[nodiscard]] std::pair<double, double> slope_line(const PlotRoof& roof) const {
     const double top = data_.compute.empty() ? y_.high() * unit_ : data_.compute.front().rate;
     return {std::max(x_.low(), y_.low() * unit_ / roof.rate), std::min(x_.high(), top / roof.rate)};
   }
 
-  /// Flat ones begin where the fastest memory reaches them, and have their names at the right.
+  /// Draws all roofs. A flat roof begins where the fastest memory reaches it, and has its name at the right.
   void draw_roofs(Canvas& canvas) const {
     for (std::size_t i = 0; i < data_.memory.size(); ++i) {
       const auto [from, to] = slope_line(data_.memory[i]);
       const double rate = data_.memory[i].rate;
       if (from < to) canvas.line(at(from, from * rate), at(to, to * rate), stroke_of(slope_look(i), 0));
     }
-    double free = frame_.y;  // of the next name, which is beneath the one before
+    double free = frame_.y;  // y of the next name, which stands below the name before it
     for (std::size_t i = 0; i < data_.compute.size(); ++i) {
       const PlotRoof& roof = data_.compute[i];
       const double from = data_.memory.empty() ? 0 : roof.rate / data_.memory.back().rate;
@@ -162,7 +161,7 @@ class Plot {
     }
   }
 
-  /// The number of each, as in the table, beside its place where several are close.
+  /// Draws each point with its number in the table, moved aside if several points are close together.
   void draw_points(Canvas& canvas) const {
     std::vector<Position> anchors;
     for (const PlotPoint& point : data_.points)
@@ -205,7 +204,7 @@ class Plot {
     if (!data_.note.empty()) canvas.text({kPictureMargin, y + kTableRow + 2}, data_.note, kCaptionText);
   }
 
-  /// One point; `y` is the base line of its text.
+  /// Draws the table's row of one point. `y` is the base line of its text.
   void draw_row(Canvas& canvas, const PlotPoint& point, double y) const {
     constexpr double kBarWidth = 46, kBarHeight = 10;
     const TextStyle text = {12.5, kInk}, soft = {12, kSoftInk};
@@ -231,7 +230,7 @@ class Plot {
   std::string unit_name_;
   Head head_;
   Box frame_;
-  LogAxis x_, y_;  ///< y in the unit
+  LogAxis x_, y_;  ///< y_ counts in the chart's unit
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The picture of a report: each problem's rate over its arithmetic intensity, under the device's measured
-// roofs (Williams, Waterman and Patterson, "Roofline", 2009), with a table of the problems beneath.
+// The picture of a report: the rate of each problem over its arithmetic intensity, under the device's
+// measured roofs (Williams, Waterman and Patterson, "Roofline", 2009), and a table of the problems below.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -11,7 +11,7 @@
 
 namespace vkattn::bench {
 
-/// The bytes of the picture's file. Refuses data without points.
+/// Returns the bytes of the picture's file. Refuses data without points.
 [[nodiscard]] Result<std::string> draw_plot(const PlotData& data, picture::Format format);
 
 }  // namespace vkattn::bench

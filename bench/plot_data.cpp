@@ -1,4 +1,4 @@
-// From a report to what its picture shows.
+// Makes the points and roofs of a picture from a report.
 #include "plot_data.hpp"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kBeyondCaches = std::numeric_limits<double>::max();
 
-/// The roofs that rows are held against: Peaks::compute_rate() and Peaks::memory_rate().
+/// The roofs of all rows: Peaks::compute_rate() and Peaks::memory_rate().
 void add_roofs(const Peaks& peaks, PlotData& data) {
   if (peaks.multiply_add.rate > 0) data.compute.push_back({"multiply-add f32", peaks.multiply_add.rate});
   for (const MatrixPeak& entry : peaks.matrix) {
-    // Attention multiplies floating-point numbers; peaks of integers are no roof over it.
+    // Attention multiplies floating-point numbers. A peak of integers is no roof over it.
     if (entry.peak.rate <= 0 || entry.operand.find('f') == std::string::npos) continue;
     const std::string name = "matrix " + entry.operand;
     const auto known = std::find_if(data.compute.begin(), data.compute.end(),
@@ -40,15 +40,15 @@ bool is_shown(const Row& row) {
 
 std::string limit_of(const Row& row, const Peaks& peaks) {
   if (row.compute_share <= 0 && row.memory_share <= 0) return "";
-  if (!row.has_compute_peak()) return "";  // the other roof may be the lower one
+  if (!row.has_compute_peak()) return "";  // without a compute peak it is unknown which roof is lower
   if (row.memory_share > row.compute_share)
     return peaks.memory_rate(row.work.bytes) > peaks.memory_rate(kBeyondCaches) ? "cache" : "memory";
   return peaks.compute_rate(row.kernel, vkattn::name(row.type)) > peaks.multiply_add.rate ? "matrix"
                                                                                           : "multiply-add";
 }
 
-/// The caches' roofs that points are held against, the slowest first; where there is no such point, the
-/// fastest.
+/// Adds the roofs of the caches that limit points, the slowest first. If no point is limited by a cache, it
+/// adds the fastest cache.
 void add_caches(const Report& report, PlotData& data) {
   if (data.memory.empty()) return;
   const auto add = [&](double rate) {
@@ -72,7 +72,7 @@ std::size_t index_of(std::vector<std::string>& names, const std::string& name) {
   return names.size() - 1;
 }
 
-/// Driver strings repeat the driver's name more often than not.
+/// The driver's information often contains the driver's name, which is then not repeated.
 std::string driver_text(const Capabilities& device) {
   if (device.driver_info.empty()) return device.driver_name;
   if (device.driver_info.find(device.driver_name) != std::string::npos) return device.driver_info;

@@ -1,4 +1,4 @@
-// Timing of recording.
+// Times recording: see record_cost.hpp.
 #include "record_cost.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Result<RecordCost> measure_record(const Runtime& runtime, const harness::Runnabl
   using Nanoseconds = std::chrono::duration<double, std::nano>;
   constexpr std::size_t kCommandBuffers = 40;
   constexpr std::size_t kCallsInEach =
-      16;  // few: command buffers of applications are not filled with one plan
+      16;  // few, because an application does not fill a command buffer with one plan
   constexpr auto kTimeLimit = std::chrono::milliseconds(50);
   std::vector<double> samples;
   samples.reserve(kCommandBuffers * kCallsInEach);

@@ -1,4 +1,4 @@
-// The table of a benchmark.
+// Prints the table of a benchmark.
 #include "report.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using console::significant;
 constexpr std::size_t kWidestName = 40;
 constexpr std::size_t kLabelWidth = 10;
 
-/// A label, and behind it text that is wrapped under itself.
+/// A label, and text beside it that is wrapped in a column of its own.
 std::string described(std::string_view label, std::string_view text, std::size_t width) {
   return console::labelled(label, text, kLabelWidth, 0, width);
 }
@@ -31,7 +31,7 @@ std::string bytes_text(double rate) {
   return significant(rate * 1e-9) + " GB/s";
 }
 
-/// One entry of the peaks: what, how much, which variant.
+/// One entry of the peaks: its name, its rate and the fastest variant.
 std::string peak_line(std::string_view label, std::string_view what, const std::string& figure,
                       const std::string& variant, std::size_t width) {
   const std::string start = pad_right(label, kLabelWidth) + pad_right(what, 18) + pad_left(figure, 14);
@@ -40,7 +40,7 @@ std::string peak_line(std::string_view label, std::string_view what, const std::
 
 std::string matrix_lines(const Peaks& peaks, std::size_t width) {
   std::string text;
-  std::string missing;  // one line for kinds with one reason
+  std::string missing;  // one line for all types that are missing for one reason
   std::string reason;
   const auto flush = [&] {
     if (!missing.empty()) {
@@ -78,7 +78,7 @@ std::string memory_lines(const Peaks& peaks, std::size_t width) {
   return text;
 }
 
-/// What recording cost the host, over all measured rows; empty where none was.
+/// What recording cost the host, over all measured rows. Empty if no row was measured.
 std::string record_line(const std::vector<Row>& rows) {
   double least = 0, most = 0;
   std::uint64_t allocations = 0;
@@ -105,7 +105,7 @@ std::size_t widest_name(const std::vector<NamedProblem>& problems) {
   return std::min(width, kWidestName);
 }
 
-/// The first word of a remark, which is the outcome, in its colour.
+/// Colours the first word of a remark, which is the outcome.
 std::string with_colored_outcome(std::string_view remark, Outcome outcome) {
   const std::size_t end = std::min(remark.find(':'), remark.size());
   const bool is_bad = outcome == Outcome::kWrong || outcome == Outcome::kFailed;

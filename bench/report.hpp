@@ -12,23 +12,23 @@
 
 namespace vkattn::bench {
 
-/// So many of the report's rows: "7 problems"; "14 measurements" where each problem has several kernels.
+/// A number of rows in words: "7 problems", or "14 measurements" if each problem has several kernels.
 [[nodiscard]] std::string count_rows(const Report& report, std::size_t rows);
 
-/// measured, skipped, refused, wrong or failed.
+/// "measured", "skipped", "refused", "wrong" or "failed".
 [[nodiscard]] std::string_view name(Outcome outcome);
 
-/// Lines of text, one row at a time, so that a long suite can be watched.
+/// Text that is printed row by row, so that a user can watch a long suite.
 class TextReport {
  public:
-  /// `report` needs its device, options and peaks; the names of `problems` set the first column's width.
-  /// Lines are at most `width` long, but for commands to repeat a row.
+  /// `report` must have its device, options and peaks. The names of `problems` set the width of the first
+  /// column. Lines are at most `width` long, except commands that repeat a row.
   TextReport(const Report& report, const std::vector<NamedProblem>& problems,
              std::size_t width = console::line_width(), bool has_colors = true);
 
   [[nodiscard]] std::string head() const;
   [[nodiscard]] std::string row(const Row& row) const;
-  /// How many were measured and how many were not.
+  /// How many rows were measured and how many were not.
   [[nodiscard]] std::string foot() const;
 
  private:
@@ -39,9 +39,9 @@ class TextReport {
   bool has_colors_;
 };
 
-/// One JSON object; field names end in their units.
+/// One JSON object. Field names end in their units.
 [[nodiscard]] std::string to_json(const Report& report);
-/// A header line, then a line for each row.
+/// A header line, and then one line for each row.
 [[nodiscard]] std::string to_csv(const Report& report);
 
 }  // namespace vkattn::bench

@@ -84,7 +84,7 @@ Json row_json(const Row& row, const Peaks& peaks) {
   return json;
 }
 
-/// A field in quotes where it has to be (RFC 4180).
+/// Puts a field in quotes if it needs them (RFC 4180).
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -105,21 +105,21 @@ std::string csv_number(double value) {
 std::string to_json(const Report& report) {
   Json rows = Json::array();
   for (const Row& row : report.rows) rows.push_back(row_json(row, report.peaks));
-  const Json json{
-      {"version", report.version},
-      {"command", report.command},
-      {"suite", report.suite},
-      {"date", report.date},
-      {"device", device_json(report.device)},
-      {"timing", report.device_timestamps ? "device timestamps" : "host clock"},
-      {"options", Json{{"kernels", report.kernels},
-                       {"repeat", report.options.repeat},
-                       {"max_seconds", report.options.max_seconds},
-                       {"check_rows", report.options.check_rows}}},
-      // Without the check's memory; "process": since the start, where the system cannot begin anew.
-      {"host_peak_scope", report.host_peak_per_problem ? "problem" : "process"},
-      {"peaks", peaks_json(report.peaks)},
-      {"results", std::move(rows)}};
+  const Json json{{"version", report.version},
+                  {"command", report.command},
+                  {"suite", report.suite},
+                  {"date", report.date},
+                  {"device", device_json(report.device)},
+                  {"timing", report.device_timestamps ? "device timestamps" : "host clock"},
+                  {"options", Json{{"kernels", report.kernels},
+                                   {"repeat", report.options.repeat},
+                                   {"max_seconds", report.options.max_seconds},
+                                   {"check_rows", report.options.check_rows}}},
+                  // Memory of the check is not counted. "process" means since the start, if the system cannot
+                  // reset the peak.
+                  {"host_peak_scope", report.host_peak_per_problem ? "problem" : "process"},
+                  {"peaks", peaks_json(report.peaks)},
+                  {"results", std::move(rows)}};
   return dump_json(json);
 }
 

@@ -32,7 +32,7 @@ std::string most(const Report&, const Row& row) {
   return console::duration(row.time_ns.p95);
 }
 
-/// From the 5th to the 95th percentile, as a share of the median.
+/// The distance from the 5th to the 95th percentile, as a share of the median.
 std::string spread(const Report&, const Row& row) {
   return row.time_ns.median > 0 ? console::percent((row.time_ns.p95 - row.time_ns.p5) / row.time_ns.median)
                                 : "-";
@@ -58,7 +58,7 @@ std::string kernel(const Report&, const Row& row) {
   return row.kernel;
 }
 
-/// How many times as fast as the first of several kernels; "-" where that one was not measured.
+/// How many times as fast the row is as the first of several kernels; "-" if the first was not measured.
 std::string speed(const Report& report, const Row& row) {
   for (const Row& other : report.rows) {
     if (other.kernel_index == 0 && other.name == row.name && other.outcome == Outcome::kMeasured &&
@@ -69,7 +69,7 @@ std::string speed(const Report& report, const Row& row) {
   return "-";
 }
 
-/// How much of the table is shown, most first.
+/// How much of the table is shown, from most to least.
 enum class Detail { kAll, kSpread, kNoBytes, kShares };
 
 std::vector<Column> columns_of(const Report& report, Detail detail) {
@@ -109,7 +109,7 @@ std::string joined(const std::vector<std::string>& cells, const std::vector<Colu
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
-/// Bars would end the cell.
+/// Escapes bars, which would end the cell.
 std::string markdown_cell(std::string_view text) {
   std::string cell;
   for (const char c : console::printable(text)) cell += c == '|' ? std::string("\\|") : std::string(1, c);

@@ -1,4 +1,4 @@
-// The columns of a benchmark's table: which of them fit a line, and the same table as Markdown.
+// The columns of a benchmark's table: the choice of columns that fit a line, and the table as Markdown.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,24 @@
 
 namespace vkattn::bench {
 
-/// A column behind the problem's name.
+/// A column after the problem's name.
 struct Column {
   std::string head;
-  std::size_t width = 0;  ///< of a cell at most
-  bool left = false;      ///< cells begin at the left, as words do; numbers end at the right
+  std::size_t width = 0;  ///< the largest width of a cell
+  bool left = false;  ///< true for words, which begin at the left; false for numbers, which end at the right
   std::string (*cell)(const Report&, const Row&) = nullptr;
 };
 
 class ReportTable {
  public:
-  /// The columns that fit lines of `width` beside a name of `name_width`: first the percentiles become one
-  /// column "spread", then GB/s and FLOP/s go, whose shares of the peaks say the same; the name gets the
-  /// rest.
+  /// Chooses the columns that fit a line of `width` beside a name of `name_width`. To save room, first the
+  /// percentiles become one column "spread". Then GB/s and FLOP/s go, because their shares of the peaks stay.
+  /// The name gets the remaining width.
   ReportTable(const Report& report, std::size_t name_width, std::size_t width);
 
   [[nodiscard]] std::size_t name_width() const { return name_width_; }
   [[nodiscard]] std::string head() const;
-  /// Of a row that was measured, behind its name.
+  /// The cells of a measured row after its name.
   [[nodiscard]] std::string figures(const Row& row) const;
 
  private:
@@ -35,11 +35,11 @@ class ReportTable {
   std::vector<Column> columns_;
 };
 
-/// All columns as a Markdown table, a line for each row; a row that was not measured says why in its last
+/// All columns as a Markdown table with a line for each row. A row that was not measured says why in its last
 /// cell.
 [[nodiscard]] std::string to_markdown(const Report& report);
 
-/// Rates of the table are in TFLOP/s where the device is fast, else in GFLOP/s.
+/// The table's unit of rates: TFLOP/s if the device is fast, otherwise GFLOP/s.
 [[nodiscard]] double flops_unit(const Report& report);
 
 }  // namespace vkattn::bench

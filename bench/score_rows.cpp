@@ -1,4 +1,4 @@
-// Rows of scores through score_rows.comp.
+// Computes rows of scores on the device with score_rows.comp.
 #include "score_rows.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using uint = std::uint32_t;
 #include "shared/score_rows_params.h"
 }  // namespace shared
 
-constexpr std::int64_t kMostKeys = 1 << 20;  // at a time
+constexpr std::int64_t kMostKeys = 1 << 20;  // keys in one dispatch
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Result<std::shared_ptr<ScoreRows>> ScoreRows::create(const Runtime& runtime, con
   const auto keys = static_cast<std::size_t>(std::clamp<std::int64_t>(kv_length, 1, kMostKeys));
   auto scores = runtime.create_buffer(keys * sizeof(float));
   if (!scores.ok()) return scores.error();
-  // Bindings that nothing is read through are the scores' too.
+  // A binding that the shader does not read gets the buffer of the scores.
   std::vector<BufferRange> bindings(VKATTN_BINDING_USER + kMaxScoreBuffers, scores->range());
   for (std::size_t i = 0; i < function.buffers().size(); ++i) bindings[VKATTN_BINDING_USER + i] = buffers[i];
   const auto words = function.binary("score_rows");

@@ -1,5 +1,5 @@
-// A score function of the user's own on the device, row by row: what the float64 reference cannot run by
-// itself.
+// Computes a user's score function on the device, row by row. The float64 reference cannot run the function
+// by itself.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -19,14 +19,14 @@ namespace vkattn::bench {
 
 class ScoreRows {
  public:
-  /// For rows of up to `kv_length` keys. The Runtime, the function and its buffers, each bound from its start
-  /// on, must outlive it.
+  /// For rows of up to `kv_length` keys. The Runtime, the function and its buffers must outlive the object.
+  /// Each binding starts at the buffer's start.
   [[nodiscard]] static Result<std::shared_ptr<ScoreRows>> create(
       const Runtime& runtime, const ScoreShaders& function,
       const std::array<BufferRange, kMaxScoreBuffers>& buffers, std::int64_t kv_length);
 
-  /// What replaces the scores of a row. It holds the object, and its calls may come from any thread while the
-  /// Runtime is not used elsewhere. Scores after an error are NaN.
+  /// A hook that replaces the scores of a row. It keeps the object alive. Any thread may call it while
+  /// nothing else uses the Runtime. After an error all scores are NaN.
   [[nodiscard]] static reference::ScoreHook hook(std::shared_ptr<ScoreRows> rows);
 
  private:
@@ -40,7 +40,7 @@ class ScoreRows {
   const Runtime& runtime_;
   ComputePass pass_;
   Buffer scores_;
-  std::vector<float> piece_;  ///< of the scores, as the device has them
+  std::vector<float> piece_;  ///< a piece of the scores, as the device stores them
   std::mutex mutex_;
 };
 

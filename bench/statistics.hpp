@@ -1,4 +1,4 @@
-// What is told of a set of timings.
+// The statistics that are reported of a set of timings.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@ struct Statistics {
   double maximum = 0;
 };
 
-/// The value below which `share` (0 to 1) of the sorted samples lie, with a straight line between neighbours.
+/// The value below which `share` (0 to 1) of the sorted samples lie. Between neighbours it is interpolated
+/// linearly.
 [[nodiscard]] double percentile(std::span<const double> sorted, double share);
 
-/// All zero for no samples.
+/// All members are zero if there are no samples.
 [[nodiscard]] Statistics summarize(std::span<const double> samples);
 
 }  // namespace vkattn::bench

@@ -1,5 +1,5 @@
-// The suites. Shapes are those of the models' published configurations; a decode step attends to a cache that
-// ends with its own token, a prefill is causal.
+// The suites. Shapes come from the models' published configurations. A decode step attends to a cache that
+// ends with its own token. A prefill is causal.
 #include "suites.hpp"
 
 #include <array>
@@ -7,7 +7,7 @@
 namespace vkattn::bench {
 namespace {
 
-// Seconds on any device: every storage type, both kinds of head, a prefill, a decode step, odd sizes.
+// Takes seconds on any device: every storage type, both kinds of head, a prefill, a decode step, odd sizes.
 constexpr std::array kSmoke = {
     SuiteProblem{"square", "b1 h8 512x512 d64 f32"},
     SuiteProblem{"square causal", "b1 h8 512x512 d64 f32 causal"},
@@ -61,7 +61,7 @@ constexpr std::array kVision = {
     SuiteProblem{"Whisper large cross, token", "b1 h20 q1 kv1500 d64 f16"},
 };
 
-// What fits into a frame beside the renderer.
+// Problems that fit into a frame beside the renderer's work.
 constexpr std::array kGame = {
     SuiteProblem{"agents, 64 tokens", "b1 h4 64x64 d16 f32"},
     SuiteProblem{"agents, 128 tokens", "b1 h4 128x128 d32 f32"},
@@ -72,8 +72,8 @@ constexpr std::array kGame = {
     SuiteProblem{"denoiser tile, 16x16", "b16 h4 256x256 d24 f16"},
 };
 
-// What features cost and save, each next to a problem to compare it with. A prefix is keys that come before
-// the first query; cross-attention has keys of its own.
+// The cost and the saving of features. Each stands next to a problem to compare it with. A prefix is keys
+// that come before the first query. Cross-attention has keys of its own.
 constexpr std::array kFeatures = {
     SuiteProblem{"plain 2048", "b1 h8 2048x2048 d64 f32"},
     SuiteProblem{"mask, 75 % of blocks hidden", "b1 h8 2048x2048 d64 f32 mask=bits hidden=0.75 block=128"},
@@ -110,7 +110,7 @@ constexpr std::array kFeatures = {
     SuiteProblem{"prefill, pages of 16", "b1 h8 1024x1024 d64 f16 causal page=16"},
 };
 
-// What papers on attention for large GPUs time.
+// Problems that papers on attention time on large GPUs.
 constexpr std::array kLarge = {
     SuiteProblem{"prefill 4096", "b4 h32 4096x4096 d128 f16"},
     SuiteProblem{"prefill 4096 causal", "b4 h32 4096x4096 d128 f16 causal"},
@@ -121,7 +121,7 @@ constexpr std::array kLarge = {
     SuiteProblem{"decode 131072", "b1 hq32 hkv8 q1 kv131072 d128 f16"},
 };
 
-// What a step of training takes: backward passes, which the report compares with their forward passes.
+// The backward passes of a training step. The report compares them with their forward passes.
 constexpr std::array kTraining = {
     SuiteProblem{"backward 1024", "b1 h8 1024x1024 d64 f32 backward"},
     SuiteProblem{"backward 1024, d128", "b1 h8 1024x1024 d128 f32 backward"},
@@ -133,7 +133,7 @@ constexpr std::array kTraining = {
                  "b4 h12 512x512 d64 f16 dropout=0.1 kv_lengths=512,384,200,64 backward"},
 };
 
-// Projections around attention and their gradients; squares to compare devices by.
+// The projections around attention and their gradients, and square products to compare devices with.
 constexpr std::array kProjections = {
     SuiteProblem{"matmul 512", "matmul 512x512x512 f32"},
     SuiteProblem{"matmul 1024", "matmul 1024x1024x1024 f32"},

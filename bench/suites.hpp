@@ -1,4 +1,4 @@
-// Named sets of problems: shapes of real models, as data.
+// Named sets of problems with the shapes of real models, as data.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 namespace vkattn::bench {
 
 struct SuiteProblem {
-  std::string_view name;     ///< model and what it does there
+  std::string_view name;     ///< the model, and what the problem does in it
   std::string_view problem;  ///< for parse_problem()
 };
 
@@ -19,7 +19,7 @@ struct Suite {
 };
 
 [[nodiscard]] std::span<const Suite> suites();
-/// Null where there is none of that name.
+/// Null if no suite has that name.
 [[nodiscard]] const Suite* find_suite(std::string_view name);
 
 }  // namespace vkattn::bench

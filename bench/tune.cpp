@@ -13,27 +13,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kWorthIt = 0.97;  // of the default's time: less is noise
-constexpr double kHopeless = 1.5;  // times the best: not measured to the end
-constexpr double kClose = 1.2;     // times the best: measured again
+constexpr double kWorthIt = 0.97;  // share of the default's time: a smaller gain is noise
+constexpr double kHopeless = 1.5;  // times the best time: such a candidate is not measured to the end
+constexpr double kClose = 1.2;     // times the best time: such a candidate is measured again
 constexpr std::size_t kLastCandidates = 4;
 
-/// What is measured: a kernel, its block sizes, and how the problem is cut.
+/// What is measured: a kernel, its block sizes, and the cut of the problem.
 struct Candidate {
   PlanOptions plan;
   double median_ns = 0;
 };
 
-/// How a problem can be cut: the keys of few rows, or the inner dimension of few results, into so many parts,
-/// or the keys of gradients into chunks of so many.
+/// How a problem can be cut. Attention with few rows cuts its keys into a number of parts, and products with
+/// few results their inner dimension. Gradients cut their keys into chunks of a number of keys.
 struct Cut {
-  NumberOption option;                 ///< that holds one of the numbers; 0: the library's own rule
-  std::vector<std::uint32_t> numbers;  ///< to try
-  const char* words;                   ///< after a number of parts
+  NumberOption option;                 ///< the option that holds the number; 0 means the library's own rule
+  std::vector<std::uint32_t> numbers;  ///< the numbers to try
+  const char* words;                   ///< the words after a number of parts
 };
 
 Cut cut_of(const Problem& problem) {
-  constexpr std::int64_t kFewRows = 64;  // of all heads of a KV head
+  constexpr std::int64_t kFewRows = 64;  // rows of all query heads that read one KV head
   constexpr std::int64_t kFewResults = 1 << 18;
   constexpr std::int64_t kLeastPart = 64;
   const AttentionDesc& desc = problem.desc;
@@ -87,7 +87,7 @@ std::vector<Candidate> candidates_of(const Problem& problem, const Capabilities&
   return all;
 }
 
-/// A line of the tuning file.
+/// The result for a line of the tuning file.
 decltype(detail::TuningResult::tuned) tuned_of(const Problem& problem, const PlanOptions& best,
                                                NumberOption cut) {
   const std::string label = to_string(problem);
@@ -120,7 +120,8 @@ class Tuner {
       if (i > 0 && seconds_left() < 0.3 * options_.max_seconds) break;
       if (Result<void> status = measure(candidates[i], kLeastRepeats, share); !status) return status.error();
     }
-    if (measured_.empty()) return failed(first_message_);  // else the first that runs is the default
+    if (measured_.empty())
+      return failed(first_message_);  // if the default cannot run, the first that runs takes its place
     if (Result<void> status = measure_again(); !status) return status.error();
     if (measured_.empty()) return failed("every candidate gave a wrong output");
     if (Result<void> status = measure_cuts(); !status) return status.error();
@@ -152,7 +153,7 @@ class Tuner {
     return text + number + (parts == 1 ? " part " : " parts ") + cut_.words;
   }
 
-  // Adds the candidate to what was measured, or counts it as left out.
+  // Measures the candidate and adds it to the measured ones, or counts it as left out.
   Result<void> measure(const Candidate& candidate, std::uint32_t repeat, double share) {
     Options options;
     options.plan = candidate.plan;
@@ -183,7 +184,7 @@ class Tuner {
     return {};
   }
 
-  // The default and the best once more, with as many executions as were asked for.
+  // Measures the default and the best candidates again, with as many executions as were asked for.
   Result<void> measure_again() {
     std::vector<Candidate> again = measured_;
     const Candidate first = measured_.front();
@@ -194,12 +195,12 @@ class Tuner {
               [](const Candidate& a, const Candidate& b) { return a.median_ns < b.median_ns; });
     if (again.size() > kLastCandidates) again.resize(kLastCandidates);
     again.insert(again.begin(), first);
-    outcome_.candidates -= again.size();  // counted once
+    outcome_.candidates -= again.size();  // each candidate counts once
     measured_.clear();
     for (const Candidate& candidate : again) {
       const std::size_t wrong = outcome_.wrong.size(), measured = measured_.size();
       if (Result<void> status = measure(candidate, options_.repeat, 0.8); !status) return status;
-      // A limit of time must not lose what was known; a wrong output must.
+      // If time runs out, the earlier measurement of the candidate stays. If its output is wrong, it goes.
       const bool is_wrong = outcome_.wrong.size() > wrong;
       const bool is_measured = measured_.size() > measured;
       if (!is_wrong && !is_measured) measured_.push_back(candidate);
@@ -236,7 +237,7 @@ class Tuner {
   const Progress& progress_;
   Cut cut_ = cut_of(problem_.problem);
   Clock::time_point start_ = Clock::now();
-  std::vector<Candidate> measured_;  // the default first
+  std::vector<Candidate> measured_;  // the first is the default
   Candidate default_;
   std::string first_message_;
   TuneOutcome outcome_;

@@ -1,4 +1,4 @@
-// Counting arithmetic and bytes, and cutting a small piece off a problem to predict the time of the whole.
+// Counts arithmetic and bytes, and cuts a small piece off a problem to predict the time of the whole.
 #include "work.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace vkattn::bench {
 namespace {
 
-/// A length out of a list of the problem's, as kernels clamp it; all of it where there is none.
+/// A length from one of the problem's lists, clamped as kernels clamp it. `longest` if the list has none.
 std::int64_t entry_length(const std::vector<std::int32_t>& lengths, std::int64_t batch,
                           std::int64_t longest) {
   const auto index = static_cast<std::size_t>(batch);
@@ -19,7 +19,7 @@ std::int64_t entry_length(const std::vector<std::int32_t>& lengths, std::int64_t
   return std::clamp<std::int64_t>(lengths[index], 0, longest);
 }
 
-/// One batch entry: its rows, the keys begin <= j < end that exist, and where query 0 lies among them.
+/// One batch entry: its number of rows, its existing keys begin <= j < end, and the key position of query 0.
 struct Entry {
   std::int64_t rows = 0;
   std::int64_t begin = 0;
@@ -40,27 +40,30 @@ Entry entry_of(const Problem& problem, std::int64_t batch) {
   return entry;
 }
 
-/// Sum over i in [0, rows) of clamp(i + offset, 0, keys), without a loop: rows may be 2^30.
+/// The sum of clamp(i + offset, 0, keys) over i in [0, rows). It needs no loop, because rows may be 2^30.
 double clamped_sum(std::int64_t rows, std::int64_t keys, std::int64_t offset) {
-  const std::int64_t far = rows + keys + 1;  // beyond it nothing changes, and the sums below cannot overflow
+  const std::int64_t far =
+      rows + keys + 1;  // beyond it nothing changes, and within it the sums below cannot overflow
   offset = std::clamp(offset, -far, far);
-  const std::int64_t first = std::clamp<std::int64_t>(1 - offset, 0, rows);        // above 0
-  const std::int64_t full = std::clamp<std::int64_t>(keys - offset, first, rows);  // at its end
+  const std::int64_t first =
+      std::clamp<std::int64_t>(1 - offset, 0, rows);  // the first row whose term is above 0
+  const std::int64_t full =
+      std::clamp<std::int64_t>(keys - offset, first, rows);  // the first row whose term is `keys`
   const auto ramp = static_cast<double>(full - first);
   const auto lowest = static_cast<double>(first + offset);
   return ramp * lowest + ramp * (ramp - 1) / 2 + static_cast<double>(rows - full) * static_cast<double>(keys);
 }
 
-/// What causality and window leave of an entry.
+/// The part of an entry that causality and the window leave.
 struct Seen {
   double pairs = 0;
-  std::int64_t keys = 0;  ///< that any row sees
+  std::int64_t keys = 0;  ///< keys that any row sees
 };
 
 Seen count_seen(const AttentionDesc& desc, const Entry& entry) {
   const std::int64_t keys = entry.end - entry.begin;
   if (keys == 0 || entry.rows == 0) return {};
-  // Row i sees i + first <= j < i + last, of the keys that exist, which are counted from 0 here.
+  // Row i sees the keys i + first <= j < i + last, as far as they exist. Here keys are counted from `begin`.
   const std::int64_t all = entry.rows + entry.end;
   const std::int64_t aligned = entry.offset - entry.begin;
   std::int64_t last = all;
@@ -80,7 +83,7 @@ double row_bytes(std::int64_t dim, const TensorDesc& tensor) {
   return static_cast<double>(dim) * block_bytes(tensor.type) / block_elements(tensor.type);
 }
 
-/// What the backward pass moves beside the tensors of the forward one.
+/// The bytes that the backward pass moves in addition to the tensors of the forward pass.
 double gradient_bytes(const AttentionDesc& given, double rows, double seen_keys) {
   const BackwardDesc all = with_all_gradients(given).resolved();
   const AttentionDesc& desc = all.attention;
@@ -116,8 +119,8 @@ Work count_work(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   const bool backward = problem.operation == Operation::kBackward;
   Work work;
-  double seen_keys = 0;  // over batch entries
-  double rows = 0;       // and heads
+  double seen_keys = 0;  // sum over the batch entries
+  double rows = 0;       // sum over the batch entries and query heads
   for (std::int64_t b = 0; b < desc.batch; ++b) {
     const Entry entry = entry_of(problem, b);
     const Seen seen = count_seen(desc, entry);
@@ -125,7 +128,7 @@ Work count_work(const Problem& problem) {
     seen_keys += static_cast<double>(seen.keys);
     rows += static_cast<double>(entry.rows) * static_cast<double>(desc.query_heads);
   }
-  // Of a random mask, what it is expected to leave.
+  // A random mask leaves this many pairs on average.
   if (desc.mask.type != MaskType::kNone) work.visible_pairs *= 1 - problem.hidden_share;
   const auto dims =
       static_cast<double>(backward ? 3 * desc.head_dim + 2 * desc.value_dim : desc.head_dim + desc.value_dim);
@@ -146,7 +149,7 @@ Work count_work(const Problem& problem) {
 
 namespace {
 
-/// Keeps so many batch entries, of different ones those with the most to do.
+/// Keeps `count` batch entries. If entries differ, it keeps those with the most work.
 void keep_entries(Problem& problem, std::int64_t count) {
   std::vector<std::pair<double, std::size_t>> entries;  // fewest pairs last
   const bool differ = !problem.kv_lengths.empty() || !problem.query_lengths.empty();
@@ -166,21 +169,21 @@ void keep_entries(Problem& problem, std::int64_t count) {
   problem.desc.batch = count;
 }
 
-/// No list names more than the longest.
+/// Cuts every length in the list down to `longest`.
 void cut_lengths(std::vector<std::int32_t>& lengths, std::int64_t longest) {
   for (std::int32_t& length : lengths) {
     length = static_cast<std::int32_t>(std::min<std::int64_t>(length, longest));
   }
 }
 
-/// Fewer products, then fewer rows, columns and elements of inner.
+/// Takes fewer products, then fewer rows, then fewer columns, then fewer inner elements.
 Problem shrink_matmul(const Problem& problem, double flops) {
   Problem piece = problem;
   MatmulDesc& desc = piece.matmul;
   for (std::int64_t* const size : {&desc.batch, &desc.rows, &desc.columns, &desc.inner}) {
     const double excess = count_work(piece).flops / std::max(flops, 1.0);
     if (excess <= 1) break;
-    // Whole blocks of quantised weights, and of what kernels load at once.
+    // Keeps whole blocks of quantised weights, and whole blocks of what kernels load at once.
     const std::int64_t unit = size == &desc.batch || *size % 32 != 0 ? 1 : 32;
     const auto least = static_cast<std::int64_t>(std::ceil(static_cast<double>(*size / unit) / excess));
     *size = unit * std::max<std::int64_t>(1, least);
@@ -208,7 +211,8 @@ Problem shrink(const Problem& problem, double flops) {
     piece.desc.query_heads = piece.desc.kv_heads * group;
   }
   if (excess() > 1 && piece.desc.query_length > 1) {
-    // A causal square stays one, because its rate depends on the shape, and packed tensors have one length.
+    // A causal square stays a square, because its rate depends on its shape. A problem with packed tensors
+    // keeps equal lengths, because they have one length.
     const bool square =
         (piece.desc.causal && piece.desc.query_length == piece.desc.kv_length && piece.kv_lengths.empty()) ||
         piece.desc.layout == Layout::kPackedQkv;

@@ -1,4 +1,4 @@
-// Temporary file and rename.
+// The temporary file and its renaming.
 #include "atomic_file.hpp"
 
 #include <cerrno>
@@ -20,7 +20,7 @@ std::string last_system_error() {
   return std::strerror(errno);
 }  // NOLINT(concurrency-mt-unsafe): one thread
 
-/// Short whatever the target is called, as a file system allows it a name of full length.
+/// The name is short, because a file system allows the target a name of full length.
 fs::path temporary_name(std::random_device& random) {
   return "vkattn-" + std::to_string(random()) + ".tmp";
 }
@@ -28,13 +28,13 @@ fs::path temporary_name(std::random_device& random) {
 }  // namespace
 
 fs::path behind_links(const fs::path& path) {
-  constexpr int kMostLinks = 40;  // as the kernel has it
+  constexpr int kMostLinks = 40;  // the kernel has this limit too
   fs::path target = path;
   std::error_code error;
   for (int links = 0; links < kMostLinks && fs::is_symlink(fs::symlink_status(target, error)); ++links) {
     const fs::path next = fs::read_symlink(target, error);
     if (error) break;
-    target = target.parent_path() / next;  // an absolute one replaces it
+    target = target.parent_path() / next;  // an absolute path replaces the folder
   }
   return target;
 }
@@ -56,12 +56,14 @@ Result<AtomicFile> AtomicFile::create(const fs::path& target) {
     fs::path temporary = file.resolved_.parent_path() / temporary_name(random);
     if (fs::exists(temporary, error)) continue;
     file.on_interrupt_ = RemovedOnInterrupt(temporary);
-    // Removed from here on: opening takes memory, which may be missing.
+    // From here on the file is removed on failure. This comes before opening, which needs memory that may be
+    // missing.
     file.temporary_ = std::move(temporary);
     errno = 0;
     file.stream_.open(file.temporary_, std::ios::binary | std::ios::trunc);
     if (!file.stream_) return io_error(target, "cannot be written: " + last_system_error());
-    // Before anything is in it: who may read the old file may read the new one.
+    // Sets the permissions before the file has contents: only users who may read the old file may read the
+    // new one.
     if (found) fs::permissions(file.temporary_, status.permissions() & fs::perms::all, error);
     if (found && error) return io_error(target, "cannot be written: " + error.message());
     return file;

@@ -66,7 +66,7 @@ std::string suites_json(std::span<const bench::Suite> suites, const Invocation& 
       {{"version", invocation.version}, {"command", invocation.command_line}, {"suites", std::move(list)}});
 }
 
-/// All suites, or the one of --suite, and nothing measured.
+/// Lists all suites, or the one of --suite. Nothing is measured.
 int list_suites(const BenchArguments& arguments, const Invocation& invocation) {
   std::vector<std::pair<std::string_view, bool>> others{{"a problem", !arguments.problems.empty()},
                                                         {"--kernel", !arguments.choice.kernel.empty()}};
@@ -93,7 +93,7 @@ int list_suites(const BenchArguments& arguments, const Invocation& invocation) {
   return 0;
 }
 
-/// The names of --kernel; a single empty one, the library's choice, where there is none.
+/// The names of --kernel. Without the option one empty name, the library's choice.
 std::vector<std::string> read_kernels(const std::string& text) {
   std::vector<std::string> kernels;
   std::size_t begin = 0;
@@ -112,7 +112,7 @@ std::vector<std::string> read_kernels(const std::string& text) {
   return kernels;
 }
 
-/// Where there are block sizes, which are those of one kernel.
+/// Block sizes belong to one kind of kernel. So with --tile all problems must have one operation.
 void require_one_operation(const std::vector<bench::NamedProblem>& problems,
                            const BenchArguments& arguments) {
   const auto is_other = [&](const bench::NamedProblem& named) {
@@ -125,8 +125,8 @@ void require_one_operation(const std::vector<bench::NamedProblem>& problems,
   }
 }
 
-/// Those of all rows; measure_row() adds what the row's plan has of its own. `first` stands for all problems:
-/// a choice that makes sense for one makes sense for all, though some may have no use for it.
+/// The options of all rows. row_options() adds those of the row's own plan. `first` stands for all problems:
+/// a value that can be read for one can be read for all, although some may not use it.
 bench::Options read_options(const BenchArguments& arguments, const bench::Problem& first) {
   bench::Options options;
   (void)plan_options(arguments.choice, first.operation);
@@ -153,7 +153,7 @@ bench::Options read_options(const BenchArguments& arguments, const bench::Proble
   return options;
 }
 
-/// Neither the report nor the picture may take the place of another file.
+/// Neither the report nor the picture may overwrite another file.
 void require_different_files(const BenchArguments& arguments) {
   FileNames files;
   add_score_files(files, arguments.score);
@@ -169,8 +169,8 @@ bench::Peaks measure_peaks(const Runtime& runtime, console::ProgressBar& bar) {
   return take(bench::measure_peaks(runtime, progress));
 }
 
-/// A rate above the peak is a bug, unless the machine had other work while the peak was measured: so the
-/// peaks are measured once more before it is said.
+/// A rate above the peak is a bug, unless the machine had other work while the peak was measured. So the
+/// peaks are measured again before the rate is reported.
 void confirm_peaks(const Runtime& runtime, bench::Row& row, bench::Peaks& peaks, console::ProgressBar& bar) {
   constexpr int kAttempts = 2;
   for (int attempt = 0; attempt < kAttempts && row.above_peak(); ++attempt) {
@@ -179,7 +179,7 @@ void confirm_peaks(const Runtime& runtime, bench::Row& row, bench::Peaks& peaks,
   }
 }
 
-/// What a row is measured with. A score function of the problem's own takes the place of --score.
+/// The options of a row. A score function that the problem names takes the place of --score.
 Result<bench::Options> row_options(const bench::NamedProblem& named, const std::string& kernel,
                                    const ChoiceArguments& choice, const bench::Report& report) {
   bench::Options options = report.options;
@@ -197,7 +197,7 @@ Result<bench::Options> row_options(const bench::NamedProblem& named, const std::
   return options;
 }
 
-/// A row to come: with what it is measured, or why it is refused.
+/// A row that is not measured yet: its options, or why it is refused.
 struct Task {
   const bench::NamedProblem* named = nullptr;
   std::size_t kernel_index = 0;
@@ -205,7 +205,7 @@ struct Task {
   std::string refusal;
 };
 
-/// The rows to come, in their order. What a device refuses is known before anything is compiled or measured.
+/// The rows in their order. A refusal is known before anything is compiled or measured.
 std::vector<Task> tasks_of(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems,
                            const ChoiceArguments& choice, const bench::Report& report) {
   std::vector<Task> tasks;
@@ -220,8 +220,8 @@ std::vector<Task> tasks_of(const Runtime& runtime, const std::vector<bench::Name
   return tasks;
 }
 
-/// Measures peaks, where they are wanted and a problem is not refused, and every problem; rows of text go to
-/// standard output as they come, where that is asked for.
+/// Measures every problem, and before that the peaks if they are wanted and a problem is not refused. If
+/// `as_they_come`, each row of text goes to standard output at once.
 void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems,
              const BenchArguments& arguments, bool as_they_come, bench::Report& report) {
   console::ProgressBar bar;
@@ -253,7 +253,7 @@ void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& pro
   if (as_they_come) print(text.foot());
 }
 
-/// For a file, whatever the terminal.
+/// The text for a file, whatever the terminal's width is.
 std::string whole_text(const bench::Report& report, const std::vector<bench::NamedProblem>& problems) {
   constexpr std::size_t kFileWidth = 100;
   const bench::TextReport text(report, problems, kFileWidth, false);
@@ -262,8 +262,8 @@ std::string whole_text(const bench::Report& report, const std::vector<bench::Nam
   return whole + text.foot();
 }
 
-/// The end of the command: wrong outputs and errors fail it, and so does a refusal of what was asked for by
-/// hand.
+/// The exit code. Wrong outputs and errors fail the command. A refusal fails it if the user asked for that
+/// problem by hand.
 int verdict(const bench::Report& report) {
   std::size_t bad = 0;
   bool wrong = false;
@@ -283,7 +283,7 @@ int verdict(const bench::Report& report) {
                                " failed, as the report says");
 }
 
-/// What a row's line "repeat with" needs of the command line. Where and how to report is left out.
+/// The options that a row's line "repeat with" needs. It leaves out where and how to report.
 void set_repeat_options(const BenchArguments& arguments, bench::Report& report) {
   const auto option = [](std::string_view name, const std::string& value) {
     return value.empty() ? std::string() : " " + std::string(name) + " " + console::shell_word(value);

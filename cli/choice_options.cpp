@@ -1,4 +1,4 @@
-// Options of a plan on the command line: see choice_options.hpp.
+// The options of a plan on the command line: see choice_options.hpp.
 #include "choice_options.hpp"
 
 #include "console.hpp"

@@ -1,4 +1,4 @@
-// Options that choose in the library's place: what the command line sets of PlanOptions.
+// Options that replace choices of the library: the members of PlanOptions that a command line sets.
 #pragma once
 
 #include <vkattn/plan.hpp>
@@ -13,9 +13,9 @@
 
 namespace vkattn::cli {
 
-/// As typed; empty: the library chooses.
+/// The options as typed. If one is empty, the library chooses.
 struct ChoiceArguments {
-  std::string kernel;  ///< of the benchmark several, with commas between
+  std::string kernel;  ///< for the benchmark several names, separated by commas
   std::string tile, parts, arithmetic;
   bool strict_nonfinite = false;
 };
@@ -23,15 +23,15 @@ struct ChoiceArguments {
 void add_kernel_option(CLI::App& app, ChoiceArguments& arguments, KernelNames names = KernelNames::kLibrary);
 void add_arithmetic_option(CLI::App& app, ChoiceArguments& arguments);
 void add_strict_option(CLI::App& app, ChoiceArguments& arguments);
-/// Block sizes, parts and arithmetic.
+/// Adds the options for block sizes, parts and arithmetic.
 void add_choice_options(CLI::App& app, ChoiceArguments& arguments);
 
-/// Name and text of those of add_choice_options() that are given.
+/// Name and text of the options of add_choice_options() that are given.
 [[nodiscard]] std::vector<std::pair<std::string_view, std::string>> given_choices(
     const ChoiceArguments& arguments);
 
-/// The options of a plan of this operation. Throws CommandError where a text makes no sense; an error says
-/// which option the operation has no use for.
+/// The options of a plan of this operation. Throws CommandError if a text cannot be read. The returned error
+/// names an option that the operation does not use.
 [[nodiscard]] Result<PlanOptions> plan_options(const ChoiceArguments& arguments, bench::Operation operation);
 [[nodiscard]] DataType read_arithmetic(const ChoiceArguments& arguments);
 

@@ -1,4 +1,4 @@
-// What the subcommands share: options with aligned help, numbers, output.
+// The common parts of the subcommands: options with aligned help, numbers, output.
 #include "command.hpp"
 
 #include <vkattn/attention_plan.hpp>
@@ -21,12 +21,12 @@
 namespace vkattn::cli {
 namespace {
 
-/// Of --help: longer lines are hard to read.
+/// The width of --help. Longer lines are hard to read.
 std::size_t help_width() {
   return std::min<std::size_t>(console::line_width(), 100);
 }
 
-/// Commands that were broken for another width are one line each.
+/// Joins the lines of each command that was broken for another width.
 std::string joined_commands(std::string_view text) {
   std::string joined;
   while (!text.empty()) {
@@ -38,7 +38,7 @@ std::string joined_commands(std::string_view text) {
   return joined;
 }
 
-/// A command of an example goes on in a new line before an option, as a shell reads it.
+/// Breaks an example's command before options with the shell's sign for a continued line.
 std::string broken_command(std::string_view line) {
   const std::string indent(12, ' ');
   std::string text;
@@ -52,7 +52,7 @@ std::string broken_command(std::string_view line) {
   return text + std::string(line) + "\n";
 }
 
-/// Each paragraph broken anew; lines that begin with a space stay, or are commands.
+/// Breaks each paragraph anew. A line that begins with a space stays, or is a command.
 std::string broken_paragraphs(std::string_view broken) {
   const std::string joined = joined_commands(broken);
   std::string_view text = joined, line;
@@ -75,7 +75,7 @@ std::string broken_paragraphs(std::string_view broken) {
   return whole;
 }
 
-/// CLI11's help with a usage line that says what is needed.
+/// CLI11's help with a usage line that names the required arguments.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(kHelpNameWidth); }
@@ -85,7 +85,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return console::labelled("Usage: ", usage_, 7, 0, help_width());
   }
-  /// A blank line before what comes last, which CLI11's versions do not agree on.
+  /// make_help() adds the footer, because CLI11's versions differ in the blank line before it.
   std::string make_footer(const CLI::App* /*app*/) const override { return {}; }
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
     std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
@@ -99,7 +99,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string usage_;
 };
 
-/// CLI11 indents what follows a line break, but does not break lines.
+/// Breaks lines. CLI11 indents text after a line break but does not break lines itself.
 std::string broken_lines(std::string_view description) {
   std::string text;
   for (const std::string& line : console::wrap(description, help_width() - kHelpNameWidth)) {

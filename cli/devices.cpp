@@ -1,4 +1,4 @@
-// `vkattn devices`: what there is, the facts that decide about kernels, and each kernel's availability.
+// `vkattn devices`: the devices, the facts that decide about kernels, and the availability of each kernel.
 #include <vkattn/runtime.hpp>
 
 #include <algorithm>
@@ -27,12 +27,12 @@ std::string fact(std::string_view label, const std::string& text) {
   return console::labelled(label, console::printable(text), kDeviceLabelWidth, kDeviceIndent);
 }
 
-/// A limit in bytes; the largest number stands for "not said".
+/// A limit in bytes. The largest number means that the device does not state the limit.
 std::string limit_text(std::uint64_t bytes) {
   return bytes == ~0ULL ? "not stated" : console::bytes(static_cast<double>(bytes));
 }
 
-/// A problem of ordinary size: what a kernel says of the device rather than of a problem.
+/// A problem of ordinary size. A kernel that refuses it refuses the device and not the problem.
 AttentionDesc plain_problem(DataType type) {
   AttentionDesc desc;
   desc.set_type(type);
@@ -42,11 +42,11 @@ AttentionDesc plain_problem(DataType type) {
   return desc;
 }
 
-/// What a kernel says of the device.
+/// Whether a kernel can run on the device.
 struct KernelEntry {
   std::string kernel;
-  std::vector<std::string> types;  ///< of Q, K and V alike, that it takes
-  std::string reason;              ///< where it takes none
+  std::vector<std::string> types;  ///< types of Q, K and V that the kernel takes
+  std::string reason;              ///< set if it takes no type
 };
 
 std::vector<KernelEntry> kernel_entries(const Capabilities& device) {
@@ -57,7 +57,7 @@ std::vector<KernelEntry> kernel_entries(const Capabilities& device) {
                                 [&](const KernelEntry& other) { return other.kernel == support.kernel; });
       if (entry == entries.end()) entry = entries.insert(entry, {std::string(support.kernel), {}, {}});
       if (support.reason.empty()) entry->types.emplace_back(name(type));
-      // Every kernel takes float16, so a reason against that is the device's.
+      // Every kernel takes float16, so a reason against float16 comes from the device.
       if (type == DataType::kFloat16) entry->reason = support.reason;
     }
   }
@@ -94,7 +94,7 @@ std::vector<std::string> matrix_entries(const Capabilities& device) {
   return entries;
 }
 
-/// The features of VK_NV_cooperative_matrix2 under their names in output.
+/// The features of VK_NV_cooperative_matrix2 with their names in the output.
 std::vector<std::pair<std::string, bool>> matrix2_features(const Capabilities& device) {
   return {{"workgroup_scope", device.matrix2_workgroup_scope},
           {"flexible_dimensions", device.matrix2_flexible_dimensions},
@@ -105,7 +105,8 @@ std::vector<std::pair<std::string, bool>> matrix2_features(const Capabilities& d
           {"block_loads", device.matrix2_block_loads}};
 }
 
-/// What there is of VK_NV_cooperative_matrix2: its features, then its flexible matrices by their granularity.
+/// What the device has of VK_NV_cooperative_matrix2: its features, then its flexible matrices with their
+/// granularity.
 std::vector<std::string> matrix2_entries(const Capabilities& device) {
   std::vector<std::string> entries;
   for (const auto& [name, enabled] : matrix2_features(device)) {
@@ -258,7 +259,7 @@ int list_devices(bool as_json, const DeviceArguments& arguments, const Invocatio
         "no Vulkan device was found (the package mesa-vulkan-drivers on Debian and Ubuntu has one for any "
         "CPU)");
   }
-  // The choice is the runtime's own, with its reasons; VKATTN_DEVICE may name a device that is not there.
+  // The runtime chooses and gives its reasons. VKATTN_DEVICE may name a device that does not exist.
   RuntimeOptions options;
   options.device = arguments.device;
   options.pipeline_cache = false;

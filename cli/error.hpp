@@ -1,5 +1,5 @@
-// How a command ends early: one sentence and an exit code. Thrown inside the tool only; the library returns
-// Results.
+// An early end of a command: one sentence and an exit code. It is thrown inside the tool only. The library
+// returns Results.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -10,9 +10,9 @@
 
 namespace vkattn::cli {
 
-inline constexpr int kExitFailure = 1;  ///< a result is wrong, or there is none
+inline constexpr int kExitFailure = 1;  ///< a result is wrong, or there is no result
 inline constexpr int kExitUsage = 2;    ///< the command line, or a file that it names, cannot be used
-inline constexpr int kExitDevice = 3;   ///< there is no device, or it cannot do what was asked for
+inline constexpr int kExitDevice = 3;   ///< there is no device, or it cannot do what was asked
 
 class CommandError : public std::runtime_error {
  public:
@@ -35,7 +35,8 @@ class CommandError : public std::runtime_error {
   throw CommandError(kExitDevice, message);
 }
 
-/// Arguments that break a rule and files are the caller's to mend, all else is the device's.
+/// Arguments that break a rule and unusable files are usage errors. Everything else is an error of the
+/// device.
 [[noreturn]] inline void fail(const Error& error) {
   switch (error.code) {
     case ErrorCode::kInvalidArgument:
@@ -47,7 +48,7 @@ class CommandError : public std::runtime_error {
   }
 }
 
-/// The value, or the end of the command.
+/// Returns the value, or ends the command with the error.
 template <class T>
 T take(Result<T> result) {
   if (!result.ok()) fail(result.error());

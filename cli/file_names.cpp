@@ -1,4 +1,4 @@
-// Telling files apart: see file_names.hpp.
+// Decides whether two paths are one file: see file_names.hpp.
 #include "file_names.hpp"
 
 #include <system_error>
@@ -13,10 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The path without links and dots, as far as it is there.
+/// The path without links and dots, as far as the path exists.
 fs::path canonical_path(const std::string& path) {
   std::error_code error;
-  // Made absolute first: of a relative path weakly_canonical() keeps what is not there as it is.
+  // The path becomes absolute first, because weakly_canonical() leaves a relative path that does not exist as
+  // it is.
   const fs::path absolute = fs::absolute(behind_links(path), error);
   if (error) return path;
   fs::path canonical = fs::weakly_canonical(absolute, error);

@@ -1,4 +1,4 @@
-// The files that one command line names: none may overwrite another.
+// The files that one command line names. None may overwrite another.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ void add_file_options(CLI::App& app, const FileOption<Arguments> (&table)[count]
     add_value(app, row.name, arguments.*row.path, row.metavar, row.help);
 }
 
-/// Files are told apart by their canonical paths, so that ./x, x and a symbolic link to x are one file. An
-/// empty path is no file.
+/// Compares files by their canonical paths, so ./x, x and a symbolic link to x are one file. An empty path is
+/// no file.
 class FileNames {
  public:
   void add_input(const std::string& option, const std::string& path) { add(option, path, false); }
@@ -47,7 +47,7 @@ class FileNames {
     bool written = false;
   };
 
-  /// Throws CommandError where two options name one file and one of them writes it.
+  /// Throws CommandError if two options name one file and one of them writes it.
   void add(const std::string& option, const std::string& path, bool written);
 
   std::vector<Named> files_;

@@ -1,4 +1,4 @@
-// `vkattn kernels`: the pipelines that a plan uses, and what the driver's own compiler says of them.
+// `vkattn kernels`: the pipelines of a plan, and the driver's statistics about them.
 #include <vkattn/runtime.hpp>
 
 #include <algorithm>
@@ -44,15 +44,16 @@ struct KernelsArguments {
   ScoreArguments score;
 };
 
-/// What is printed, gathered first.
+/// Everything that is printed. It is collected first.
 struct Pipelines {
   std::string problem;
   std::string kernel;
-  std::string plan;  ///< its describe()
+  std::string plan;  ///< the plan's describe()
   std::vector<KernelSupport> kernels;
   std::vector<PipelineInfo> pipelines;
-  std::vector<PipelineStatistics> statistics;  ///< of each executable of each pipeline, where asked for
-  std::string refusal;                         ///< in the place of a plan, where no kernel takes the problem
+  std::vector<PipelineStatistics>
+      statistics;       ///< of each executable of each pipeline, if they were asked for
+  std::string refusal;  ///< stands in place of a plan if no kernel takes the problem
 };
 
 std::string joined(const std::vector<std::string>& words) {
@@ -71,7 +72,7 @@ Json pipeline_json(const PipelineInfo& pipeline) {
       {"pipeline", pipeline.pass}, {"shader", pipeline.shader}, {"workgroup_size", pipeline.workgroup_size}};
 }
 
-/// An entry for each pipeline; with statistics, for each of its executables.
+/// An entry for each pipeline, or with statistics for each executable of each pipeline.
 Json pipelines_json(const Pipelines& found) {
   Json list = Json::array();
   for (const PipelineInfo& pipeline : found.pipelines) {
@@ -132,7 +133,7 @@ std::string pipeline_table(const std::vector<PipelineInfo>& pipelines) {
   return text;
 }
 
-/// A line of describe(), broken where it is too long.
+/// A line of describe(), broken if it is too long.
 std::string plan_line(std::string_view line) {
   std::string text;
   for (const std::string& part : console::wrap(line, console::line_width() - 2 * kPipelineIndent)) {
@@ -161,7 +162,7 @@ std::string to_text(const Pipelines& found, bool stats) {
   return text;
 }
 
-/// A name for a file: letters, digits and dashes only.
+/// A name for a file, with letters, digits and dashes only.
 std::string file_name(const PipelineStatistics& pipeline, const PipelineStatistics::Listing& listing) {
   std::string name = pipeline.pipeline + "-" + listing.name + ".txt";
   for (char& c : name) {
@@ -170,7 +171,7 @@ std::string file_name(const PipelineStatistics& pipeline, const PipelineStatisti
   return name;
 }
 
-/// Writes the driver's listings into a folder; their paths.
+/// Writes the driver's listings into a folder. Returns their paths.
 std::vector<std::string> write_listings(const std::vector<PipelineStatistics>& statistics,
                                         const std::string& folder) {
   std::error_code error;
@@ -180,7 +181,8 @@ std::vector<std::string> write_listings(const std::vector<PipelineStatistics>& s
   for (const PipelineStatistics& pipeline : statistics) {
     for (const PipelineStatistics::Listing& listing : pipeline.listings) {
       std::filesystem::path path = std::filesystem::path(folder) / file_name(pipeline, listing);
-      // Names that differ in nothing but what a file name leaves out would overwrite one another.
+      // Two names may differ only in characters that a file name leaves out. Then one file would overwrite
+      // the other.
       const std::string stem = path.stem().string();
       for (int number = 2; std::ranges::count(paths, path.string()) != 0; ++number) {
         path.replace_filename(stem + "-" + std::to_string(number) + ".txt");
@@ -203,7 +205,7 @@ std::vector<KernelSupport> support(const Problem& problem, const Capabilities& d
   return kernel_support(problem.desc, device, arithmetic_type);
 }
 
-/// That the device or a kernel does not do it: an answer, for programs to read.
+/// Whether the device or a kernel cannot do it. This is an answer that programs read, not a failure.
 bool is_refusal(const Error& error) {
   return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kLimitExceeded;
 }
@@ -217,7 +219,7 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   }
   PlanOptions options = take(plan_options(arguments.choice, problem.operation));
   const ScoreFile score(arguments.score);
-  // A driver that only compiles is welcome here.
+  // Drivers that only compile are allowed here.
   const Runtime runtime = open_runtime(arguments.where, /*self_tests=*/false);
   const Capabilities& device = runtime.device().capabilities();
   const bool wanted = arguments.stats || !arguments.isa.empty();

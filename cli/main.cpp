@@ -10,19 +10,19 @@
 namespace {
 
 #ifndef _WIN32
-/// Of the standard streams those that are closed would give their numbers to the next files that are opened,
-/// and what is printed would go into them. The null device takes their place, opened the other way round, so
-/// that to print is the error that it is on a closed stream.
+/// If a standard stream is closed, the next opened file would get its number, and printed text would go into
+/// that file. So this opens the null device in its place, in the wrong direction. Printing is then an error,
+/// as it is on a closed stream.
 void occupy_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) != -1) continue;
-    // The lowest free number is this one.
+    // `stream` is the lowest free number, so open() returns it.
     (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
-/// A reader that went and a file beyond the limit are errors of the write, which are told and leave no
-/// temporary file.
+/// A reader that has ended and a file beyond the size limit become errors of the write. They are reported,
+/// and the temporary file is removed.
 void take_write_signals_as_errors() {
   for (const int number : {SIGPIPE, SIGXFSZ}) (void)::signal(number, SIG_IGN);
 }

@@ -1,4 +1,4 @@
-// Reading .npy files in pieces, and rounding their values to storage types.
+// Reads .npy files in pieces, and rounds their values to storage types.
 #include "npy.hpp"
 
 #include <algorithm>
@@ -21,8 +21,9 @@ Error file_error(const fs::path& path, const std::string& what, ErrorCode code =
   return Error{code, {}, path.string() + ": " + what};
 }
 
-/// Narrows to float32 so that a second rounding, to 16 bits, gives what one rounding would: toward zero, with
-/// the last bit set where anything was cut off ("round to odd", Boldo and Melquiond 2008).
+/// Narrows to float32 in such a way that a second rounding, to 16 bits, gives the result of a single
+/// rounding. It rounds toward zero, and sets the last bit if anything was cut off ("round to odd", Boldo and
+/// Melquiond 2008).
 float narrow_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (std::isnan(value) || static_cast<double>(nearest) == value) return nearest;
@@ -45,7 +46,7 @@ Bits load(const std::byte* from, bool swap) {
   return swap ? swap_bytes(bits) : bits;
 }
 
-/// A value on its way: exact for float16 and float32 sources; `odd` is what 16-bit results are rounded from.
+/// A value as float32. It is exact for float16 and float32 sources. 16-bit results are rounded from `odd`.
 struct Value {
   float nearest;
   float odd;
@@ -74,7 +75,8 @@ bool source_is_finite(std::uint64_t bits) {
   return std::isfinite(std::bit_cast<double>(bits));
 }
 
-/// Writes the bits of a number; true where it became infinite. The number before an infinity is the largest.
+/// Writes the bits of a number. Returns true if it became infinite. The number before infinity is the largest
+/// finite one.
 template <class Stored>
 bool store(Stored bits, Stored infinity, bool is_finite, Beyond beyond, std::byte* to) {
   constexpr auto kWithoutSign = static_cast<Stored>(std::numeric_limits<Stored>::max() >> 1U);
@@ -168,7 +170,7 @@ std::uint64_t convert(const Header& header, std::span<const std::byte> raw, Data
 
 namespace {
 
-/// The file's elements as stored, where there are not too many.
+/// Reads the file's elements as stored, if there are not too many.
 Result<std::vector<std::byte>> read_small(Reader& reader, std::int64_t max_elements) {
   const Header& header = reader.header();
   if (header.elements > max_elements) {
@@ -215,7 +217,7 @@ std::uint64_t load_signed(const std::byte* from, bool swap) {
       std::int64_t{static_cast<std::make_signed_t<Stored>>(load<Stored>(from, swap))});
 }
 
-/// With its sign, in two's complement.
+/// The integer in 64 bits. A signed one is in two's complement.
 std::uint64_t load_integer(const std::byte* from, ElementType type, bool swap) {
   switch (type) {
     case ElementType::kInt8:

@@ -1,4 +1,5 @@
-// The header of a .npy file: a Python dictionary literal of three known keys, read by a small strict parser.
+// Reads the header of a .npy file, a Python dictionary literal with three known keys, with a small strict
+// parser.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -40,7 +41,7 @@ const TypeRow& row_of(ElementType type) {
   return kTypes.at(static_cast<std::size_t>(type));
 }
 
-/// "f4", as a header has it behind the order of bytes.
+/// The type as a header has it after the byte order, such as "f4".
 std::string code_of(const TypeRow& row) {
   return static_cast<char>(row.kind) + std::to_string(row.bytes);
 }
@@ -49,7 +50,8 @@ Error format_error(const std::string& what) {
   return Error{ErrorCode::kIo, {}, what};
 }
 
-/// Walks the text of the dictionary; every step either takes what it names or reports what stands there.
+/// Walks over the text of the dictionary. Every step either takes what it names or reports the text that
+/// stands there.
 class DictionaryParser {
  public:
   explicit DictionaryParser(std::string_view text) : text_(text) {}
@@ -117,7 +119,7 @@ Result<std::int64_t> DictionaryParser::take_integer() {
     }
     value = value * 10 + digit;
   }
-  if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // written by Python 2
+  if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // Python 2 writes it after a number
   return value;
 }
 
@@ -138,7 +140,7 @@ Result<void> DictionaryParser::take_shape() {
   }
   std::int64_t elements = 1;
   for (const std::int64_t size : header_.shape) {
-    // A zero anywhere makes the product zero, but the other factors still have to be sane.
+    // A zero makes the product zero, but the other factors must still be valid.
     const std::int64_t factor = elements == 0 ? 1 : elements;
     if (size != 0 && factor > std::numeric_limits<std::int64_t>::max() / 16 / size) {
       return format_error("the shape " + shape_text(header_.shape) +

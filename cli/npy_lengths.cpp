@@ -14,7 +14,7 @@ Error refusal(const std::filesystem::path& path, const std::string& what) {
   return Error{ErrorCode::kInvalidArgument, {}, path.string() + ": " + what};
 }
 
-/// All integers of a file, whose shape is known to fit.
+/// Reads all integers of a file whose shape is known to fit.
 Result<std::vector<std::int64_t>> read_whole_numbers(Reader& reader, const std::string& option) {
   const Header& header = reader.header();
   if (!is_integer(header.type)) {

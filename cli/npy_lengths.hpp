@@ -1,4 +1,4 @@
-// Lengths of batch entries and of packed sequences from .npy files.
+// Reads lengths of batch entries and of packed sequences from .npy files.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -10,21 +10,21 @@
 
 namespace vkattn::npy {
 
-/// One length for each batch entry, from 0 to `most`, the length of `of_what`. `option` is what named the
-/// file. Every error is one sentence that begins with the path.
+/// One length for each batch entry, from 0 to `most`, the length of `of_what`. `option` is the option that
+/// named the file. Every error is one sentence that begins with the path.
 [[nodiscard]] Result<std::vector<std::int32_t>> read_lengths(const std::filesystem::path& path,
                                                              const std::string& option, std::int64_t batch,
                                                              std::int64_t most, const std::string& of_what);
 
-/// Where each packed sequence begins, and where the last one ends: one number more than there are sequences,
-/// 0 at first, none below the one before it.
+/// The start of each packed sequence, and the end of the last one. There is one number more than sequences.
+/// The first is 0, and none is below the number before it.
 [[nodiscard]] Result<std::vector<std::int32_t>> read_cumulative_lengths(const std::filesystem::path& path,
                                                                         const std::string& option);
 
-/// The lengths between them.
+/// The length of each sequence.
 [[nodiscard]] std::vector<std::int32_t> lengths_of(const std::vector<std::int32_t>& cumulative);
 
-/// The largest; 0 where there are none.
+/// The largest length; 0 if there are none.
 [[nodiscard]] std::int64_t longest(const std::vector<std::int32_t>& lengths);
 
 }  // namespace vkattn::npy

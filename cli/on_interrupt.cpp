@@ -1,4 +1,4 @@
-// What a signal handler can read at any time: a table of names, and the number of a process.
+// Keeps what a signal handler may read at any time: a table of file names, and the number of a process.
 #include "on_interrupt.hpp"
 
 #include <utility>
@@ -21,7 +21,7 @@ namespace vkattn {
 #ifndef _WIN32
 namespace {
 
-/// A name that is whole while `used` is set. Longer ones than these no file system takes.
+/// A file name that is complete while `used` is set. No file system takes longer names.
 struct Slot {
   std::atomic<bool> used = false;
   std::array<char, 4096> path{};
@@ -36,10 +36,11 @@ struct Caught {
 };
 
 std::array<Slot, 16> slots;
-std::atomic<pid_t> child = 0;  ///< 0: there is none
+std::atomic<pid_t> child = 0;  ///< 0 if there is no child
 std::array<Caught, 4> caught{Caught{SIGINT}, Caught{SIGTERM}, Caught{SIGHUP}, Caught{SIGQUIT}};
 
-/// Asks first, as the child may have files to remove. Leaves its status to whoever waits for it.
+/// Asks the child to end first, because it may have files to remove. Leaves its status to the code that waits
+/// for it.
 void end_child(pid_t process) {
   constexpr int kStepMs = 5;
   constexpr int kSteps = 1000 / kStepMs;
@@ -54,8 +55,8 @@ void end_child(pid_t process) {
   }
 }
 
-/// Calls only what POSIX allows in a handler. The signal is blocked here, so what is raised comes when this
-/// returns, and finds what was there before.
+/// Calls only what POSIX allows in a handler. The signal is blocked here. So the raised signal arrives when
+/// this function has returned, and the earlier handler takes it.
 extern "C" void clean_up_and_end(int signal) {
   const int error = errno;
   for (const Slot& slot : slots) {
@@ -75,7 +76,7 @@ void install() {
   ::sigemptyset(&action.sa_mask);
   for (const Caught& each : caught) ::sigaddset(&action.sa_mask, each.signal);
   for (Caught& each : caught) {
-    // nohup and shells without job control have a reason to ignore one.
+    // nohup and shells without job control ignore a signal for a reason, so it stays ignored.
     const bool known = ::sigaction(each.signal, nullptr, &each.before) == 0;
     const bool ignored = (each.before.sa_flags & SA_SIGINFO) == 0 && each.before.sa_handler == SIG_IGN;
     each.installed = known && !ignored && ::sigaction(each.signal, &action, nullptr) == 0;

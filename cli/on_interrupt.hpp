@@ -1,8 +1,9 @@
-// What does not outlive the program where a signal ends it: files, and a child process.
+// Files and a child process that must not outlive the program if a signal ends it.
 //
-// As long as an object of these classes lives, SIGINT, SIGTERM, SIGHUP and SIGQUIT clean up and then do what
-// they did before: the program ends by that signal, with the status that shells know. Signals that are
-// ignored stay so, and with the last object goes the handler. Nothing of it on Windows. For one thread.
+// While an object of these classes lives, SIGINT, SIGTERM, SIGHUP and SIGQUIT clean up and then do what they
+// did before. So the program ends by that signal, with the status that shells expect. An ignored signal stays
+// ignored. The last object removes the handler. On Windows nothing happens. Only one thread may use these
+// classes.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,11 @@
 
 namespace vkattn {
 
-/// A file that the signals unlink. Of more than 16 at a time some are not unlinked.
+/// A file that the signals unlink. If there are more than 16 at a time, some are not unlinked.
 class RemovedOnInterrupt {
  public:
   RemovedOnInterrupt() = default;
-  /// The file need not be there yet.
+  /// The file need not exist yet.
   explicit RemovedOnInterrupt(const std::filesystem::path& path);
   RemovedOnInterrupt(RemovedOnInterrupt&& other) noexcept;
   RemovedOnInterrupt& operator=(RemovedOnInterrupt&& other) noexcept;
@@ -23,7 +24,7 @@ class RemovedOnInterrupt {
   RemovedOnInterrupt& operator=(const RemovedOnInterrupt&) = delete;
   ~RemovedOnInterrupt() { release(); }
 
-  /// From here on the file stays.
+  /// From now on the file stays.
   void release() noexcept;
 
  private:
@@ -32,14 +33,14 @@ class RemovedOnInterrupt {
 };
 
 #ifndef _WIN32
-/// A child process that the signals ask to end, by SIGTERM, and kill where it has not ended a second later.
-/// One object at a time.
+/// A child process that the signals ask to end by SIGTERM, and kill if it has not ended a second later. At
+/// most one object may exist at a time.
 class EndedOnInterrupt {
  public:
   explicit EndedOnInterrupt(int process);
   EndedOnInterrupt(const EndedOnInterrupt&) = delete;
   EndedOnInterrupt& operator=(const EndedOnInterrupt&) = delete;
-  /// The process was waited for, or may live on.
+  /// The process has been waited for, or may live on.
   ~EndedOnInterrupt();
 };
 #endif

@@ -1,4 +1,4 @@
-// --device and --tuning, one way for every command.
+// Reads --device and --tuning for every command.
 #include "open_runtime.hpp"
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ Runtime open_runtime(const DeviceArguments& arguments, bool self_tests) {
   options.tuning_file = arguments.tuning;
   options.self_tests = self_tests;
   Result<Runtime> created = Runtime::create(options);
-  if (!created.ok()) fail_device(created.error().message);  // a name that no device has, too
+  if (!created.ok()) fail_device(created.error().message);  // also if no device has the name
   Runtime runtime = std::move(created).value();
   const Shared<const Tuning> tuning = runtime.tuning();
   if (tuning && !tuning->warning.empty()) print_warning("tuning: " + tuning->warning);

@@ -9,17 +9,17 @@
 
 namespace vkattn::cli {
 
-/// The file and what it will hold.
+/// The file and the format of its picture.
 struct PlotFile {
   AtomicFile file;
   picture::Format format;
 };
 
-/// Nothing where the path is empty. Refuses what cannot be drawn or written, before there is anything to
-/// draw.
+/// Opens the file of the picture. Nothing if the path is empty. A picture that cannot be drawn or written is
+/// refused before any work.
 [[nodiscard]] std::optional<PlotFile> open_plot(const std::string& path);
 
-/// Writes what was drawn, and gives the file its name.
+/// Writes the picture and gives the file its name.
 void write_plot(PlotFile& plot, const Result<std::string>& picture);
 
 }  // namespace vkattn::cli

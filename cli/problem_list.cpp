@@ -1,4 +1,4 @@
-// Problems from a command line.
+// Reads problems from a command line.
 #include "problem_list.hpp"
 
 #include <string_view>
@@ -12,7 +12,6 @@ namespace vkattn::cli {
 
 using bench::parse_problem;
 
-/// "smoke, llm, …", for messages.
 std::string suite_names() {
   std::string names;
   for (const bench::Suite& suite : bench::suites())
@@ -32,7 +31,7 @@ const bench::Suite& require_suite(const std::string& name) {
 
 namespace {
 
-/// Words without spaces are the words of one problem whose quotes were forgotten.
+/// If the words have no spaces, they are the words of one problem whose quotes were forgotten.
 std::vector<std::string> problem_strings(const std::vector<std::string>& words) {
   std::string joined;
   for (const std::string& word : words) {

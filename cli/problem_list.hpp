@@ -1,4 +1,4 @@
-// Problems from a command line: given as strings, or a suite by name.
+// Problems from a command line: given as strings, or as the name of a suite.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace vkattn::cli {
 
-/// "smoke, llm, …", for messages.
+/// The names of all suites, such as "smoke, llm", for messages.
 [[nodiscard]] std::string suite_names();
 
-/// The suite of that name, or a usage error that lists them.
+/// The suite of that name. If there is none, a usage error that lists all.
 [[nodiscard]] const bench::Suite& require_suite(const std::string& name);
 
-/// The problems that the words name, or those of the suite; a usage error of `command` where neither or both
-/// are given.
+/// The problems that the words name, or those of the suite. Giving both or neither is a usage error of
+/// `command`.
 [[nodiscard]] std::vector<bench::NamedProblem> read_problems(std::string_view command,
                                                              const std::vector<std::string>& words,
                                                              const std::string& suite);

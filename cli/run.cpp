@@ -29,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a run found out.
+/// The results of a run for its report.
 struct Outcome {
   double upload_ns = 0;
   double plan_ns = 0;
@@ -43,11 +43,11 @@ double nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
-/// Where a run takes place, and with what.
+/// The device and the data of a run.
 struct PreparedRun {
   const Runtime& runtime;
   const AttentionPlan& plan;
-  harness::ProblemRun& run;  ///< taken over by the backward pass, where there is one
+  harness::ProblemRun& run;  ///< the backward pass takes it over, if there is one
   const Problem& problem;
   std::optional<BackwardDesc> gradients;
   PlanOptions backward_options;

@@ -81,7 +81,7 @@ void require_inputs(const RunArguments& arguments) {
   }
 }
 
-/// Two options that say the same thing, or where keys lie, in two ways.
+/// Two options that set the same fact, or that place keys in two ways.
 struct Conflict {
   std::string RunFiles::*given;
   std::string RunFiles::*other;
@@ -111,7 +111,7 @@ constexpr Conflict kConflicts[] = {
      "--past-key and --past-value go before keys in one piece, but --page-table has --key in pages; put them "
      "into pages too"}};
 
-/// Turned rows are made on the device, of keys in one piece.
+/// --rotary turns rows on the device, and only keys in one piece.
 void require_sense_of_rotary(const RunArguments& a) {
   if (a.rotary.empty()) {
     const bool says_more = !a.rotary_dims.empty() || !a.rotary_base.empty() || !a.query_positions.empty() ||
@@ -153,7 +153,7 @@ void require_sense_of_lengths(const RunFiles& a) {
   }
 }
 
-/// No file that is written may be another one, read or written.
+/// No file that is written may be a file that is read or written by another option.
 void require_different_files(const RunArguments& a) {
   FileNames files;
   files.add_inputs(kRunArrays, a);
@@ -184,12 +184,12 @@ void parse_types(const RunArguments& arguments, RunOptions& options) {
                            : choose<DataType>("--kv-type", text.substr(comma + 1), bench::kTypeNames);
 }
 
-/// Options that only say something about others.
+/// Refuses an option that only adds to another option, if that other option is missing.
 void require_sense_of_words(const RunArguments& a) {
   if (is_given(a.words, "--alibi-slopes") && is_given(a.words, "--alibi")) {
     fail_usage("--alibi takes the standard slopes and --alibi-slopes those of a file; give one of them");
   }
-  if (a.rotary.empty()) require_sense_of_align(a.words);  // which places queries for --rotary too
+  if (a.rotary.empty()) require_sense_of_align(a.words);  // --align also places the queries of --rotary
   if (is_given(a.words, "--weights-stage") && a.weights.empty()) {
     fail_usage("--weights-stage says which weights --weights writes; give both");
   }
@@ -197,7 +197,7 @@ void require_sense_of_words(const RunArguments& a) {
     fail_usage("--dropout-seed is for --dropout; give both");
 }
 
-/// They are made of the gradient of the output, each for an input that is there.
+/// Gradients need the gradient of the output, and each needs its input.
 void require_sense_of_gradients(const RunArguments& a) {
   std::vector<std::string> options;
   for (const OutputRow& row : output_rows()) {

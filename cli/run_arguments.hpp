@@ -1,4 +1,4 @@
-// The options of `vkattn run`: as typed, and what they mean.
+// The options of `vkattn run`: as typed, and their meaning.
 #pragma once
 
 #include <string>
@@ -26,10 +26,10 @@ struct RunArguments : RunFiles, OutputPaths {
   ScoreArguments score;
 };
 
-/// Adds them to the command, with its help.
+/// Adds the options to the command, and its help.
 void add_run_arguments(CLI::App& app, RunArguments& arguments);
 
-/// What they say of the problem and its files; throws CommandError where they make no sense.
+/// The problem and files that the options describe. Throws CommandError if the options contradict each other.
 [[nodiscard]] RunOptions parse_run_arguments(const RunArguments& arguments);
 
 }  // namespace vkattn::cli

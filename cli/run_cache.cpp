@@ -1,4 +1,4 @@
-// Caches of `vkattn run`: keys and values in a ring or in pages, and those of one batch entry for all.
+// Caches in `vkattn run`: keys and values in a ring or in pages, or of one batch entry for all.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -92,7 +92,7 @@ void open_page_table(const RunOptions& options, RunInputs& inputs) {
                  std::to_string(entry) + ", " + std::to_string(place) + ") is not from 0 to " +
                  std::to_string(cache.page_count - 1) + ", the pages of " + inputs.key.text());
     }
-    // No key in use lies on the others, whatever they hold.
+    // No key in use lies on a page that does not exist, so any valid number can replace it.
     inputs.page_table.push_back(exists ? static_cast<std::int32_t>(pages[i]) : 0);
   }
 }

@@ -11,14 +11,14 @@
 namespace vkattn::cli {
 namespace {
 
-/// As the file has it: rows without padding.
+/// The tensor as its file has it: rows without padding.
 TensorDesc in_c_order(AttentionDesc desc, TensorDesc AttentionDesc::*tensor) {
   (desc.*tensor).strides.reset();
   return desc.resolved().*tensor;
 }
 
-/// Of the mask's shape, which has a size of 1 along the dimensions that it repeats along: there gradients are
-/// summed.
+/// The gradient of a mask has the mask's shape. Its size is 1 along the dimensions that the mask repeats
+/// along, because gradients are summed there.
 TensorDesc mask_in_c_order(const Problem& problem) {
   const TensorExtents scores = score_extents(problem.desc);
   const bench::MaskDims& dims = problem.mask_dims;

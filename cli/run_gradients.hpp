@@ -1,4 +1,4 @@
-// The gradients of `vkattn run`: the backward pass after the forward one.
+// Gradients in `vkattn run`: the backward pass after the forward pass.
 #pragma once
 
 #include <vkattn/backward.hpp>
@@ -12,28 +12,28 @@
 
 namespace vkattn::cli {
 
-/// That the mask, keys and values have the gradients that are asked for; throws CommandError.
+/// Checks that the mask, keys and values have the gradients that are asked for. Throws CommandError.
 void require_inputs_with_gradients(const OutputPaths& paths, const RunInputs& inputs);
 
-/// The backward pass of a run's problem, which keeps its lse; gradients are stored as the tensors are, in C
-/// order.
+/// The backward pass of a run's problem. The problem must keep its lse. Gradients have the types of their
+/// tensors and lie in C order.
 [[nodiscard]] BackwardDesc gradient_desc(const OutputPaths& paths, const Problem& problem);
 
-/// The kernel of gradients: that of --backward-kernel, else of --kernel, else empty. One that gradients do
-/// not have is refused.
+/// The kernel for gradients: that of --backward-kernel, else that of --kernel, else empty. Refuses a kernel
+/// that gradients do not have.
 [[nodiscard]] std::string backward_kernel(const std::string& kernel, const std::string& backward_kernel);
 
-/// What a backward pass found out.
+/// The results of a backward pass for its report.
 struct GradientOutcome {
   std::string kernel;
   double execute_ns = 0;
   bool is_checked = false;
-  double largest_share = 0;  ///< of a gradient's tolerance
-  std::string wrong;         ///< of what is checked, where something is
+  double largest_share = 0;  ///< share of a gradient's tolerance
+  std::string wrong;         ///< the checked quantities that are wrong; empty if all are right
 };
 
-/// Runs it after the forward pass, whose tensors it takes over, and writes the gradients' files, not yet in
-/// their places. `check`: every gradient is compared with the reference.
+/// Runs after the forward pass and takes over its tensors. It writes the gradients' files but does not yet
+/// rename them. With `check` every gradient is compared with the reference.
 [[nodiscard]] GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc,
                                             const PlanOptions& options, InputFile& grad_output,
                                             RunOutputs& outputs, bool check);

@@ -1,4 +1,4 @@
-// Shapes of the input files and the problem they make.
+// Reads the shapes of the input files and makes the problem.
 #include "run_inputs.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 enum class Axis { kBatch, kHead, kRow, kDim };
 
-/// The meaning of each axis, slowest first, of an array of that rank.
+/// The meaning of each axis, slowest first, of an array of this rank.
 std::span<const Axis> axes_of(Layout layout, std::size_t rank) {
   static constexpr std::array kBhsd = {Axis::kBatch, Axis::kHead, Axis::kRow, Axis::kDim};
   static constexpr std::array kBshd = {Axis::kBatch, Axis::kRow, Axis::kHead, Axis::kDim};
@@ -25,7 +25,7 @@ std::span<const Axis> axes_of(Layout layout, std::size_t rank) {
   return std::span(layout == Layout::kBshd ? kBshd : kBhsd).last(rank);
 }
 
-/// Element strides of an array whose first index runs fastest. Axes that the rank leaves out have size 1.
+/// Element strides of an array whose first index runs fastest. An axis that the rank leaves out has size 1.
 Strides fortran_strides(const npy::Header& header, Layout layout) {
   Strides strides{header.elements, header.elements, header.elements, header.elements};
   std::int64_t stride = 1;
@@ -57,8 +57,8 @@ void require_equal(const InputFile& a, const InputFile& b, const char* what, std
              std::to_string(in_b));
 }
 
-/// Packed queries have no batch axis where keys that are not packed have one. How many batch entries keys
-/// have is set_cache()'s question.
+/// If keys are not packed, they have a batch axis, which packed queries do not have. set_cache() checks the
+/// batch size of the keys.
 void require_matching_ranks(const InputFile& query, const InputFile& key, const InputFile& value,
                             bool packed_apart) {
   const auto as_int = [](std::size_t rank) { return static_cast<std::int64_t>(rank); };
@@ -78,7 +78,7 @@ void require_matching_shapes(const InputFile& query, const InputFile& key, const
   }
 }
 
-/// One float for each query head.
+/// Reads one float for each query head.
 std::vector<float> read_per_head(const PerHeadFile& file, std::int64_t heads) {
   npy::Reader reader = take(npy::Reader::open(file.path));
   const npy::Header& header = reader.header();
@@ -130,7 +130,7 @@ InputFile open_input(const std::string& role, const std::string& path, Layout la
   return input;
 }
 
-/// Keys or values that are joined with those of a past have to agree in all but the length.
+/// Keys or values must agree with those of the past in everything except the length.
 void require_same_cache(const InputFile& past, const InputFile& now) {
   require_equal(past, now, "rank", static_cast<std::int64_t>(past.rank()),
                 static_cast<std::int64_t>(now.rank()));
@@ -139,13 +139,13 @@ void require_same_cache(const InputFile& past, const InputFile& now) {
   require_equal(past, now, "dimension", past.dim, now.dim);
 }
 
-/// What is not copied as it lies in the file has to lie there row by row.
+/// An array that is not copied as it lies must lie in its file row by row.
 void require_c_order(const InputFile& input, const std::string& because) {
   if (!input.reader.header().fortran_order) return;
   refuse_fortran_order(input.text(), because);
 }
 
-/// Types of blocks hold whole blocks of each row.
+/// A row must be a whole number of blocks of its type.
 void require_whole_blocks(const InputFile& input, DataType type) {
   const std::int64_t block = block_elements(type);
   if (input.dim % block == 0) return;
@@ -201,7 +201,8 @@ void open_grad_output(RunInputs& inputs, const RunOptions& options) {
   require_c_order(*inputs.grad_output, "--grad-output");
 }
 
-/// A mask that has fewer keys than there are hides the rest, as masks of new keys alone do beside a past.
+/// A mask with fewer keys than the problem hides the remaining keys. A mask made for the new keys alone has
+/// that shape beside a past.
 void warn_of_hidden_keys(RunInputs& inputs) {
   if (inputs.mask->missing == 0) return;
   const npy::Reader& reader = inputs.mask->reader;
@@ -216,7 +217,7 @@ void warn_of_hidden_keys(RunInputs& inputs) {
   inputs.warnings.push_back(std::move(text));
 }
 
-/// Queries that follow a past lie at its end, and the default is at its beginning.
+/// Queries after a past lie at the end of the keys, but the default places them at the beginning.
 void warn_of_align(const RunOptions& options, RunInputs& inputs) {
   const std::int64_t past = inputs.past_key ? inputs.past_key->length : 0;
   if (!options.is_align_left_out || past == 0) return;
@@ -226,7 +227,7 @@ void warn_of_align(const RunOptions& options, RunInputs& inputs) {
                             " of --past-key, give --align bottom-right");
 }
 
-/// Arrays that --layout bshd reads as more heads than keys may lie in the default order.
+/// If --layout bshd reads an array as more heads than keys, the array may be in the default layout.
 void warn_of_layout(const RunOptions& options, RunInputs& inputs) {
   const InputFile& key = inputs.key;
   const bool is_in_doubt = options.problem.desc.layout == Layout::kBshd && key.rank() > 2 &&
@@ -238,7 +239,7 @@ void warn_of_layout(const RunOptions& options, RunInputs& inputs) {
                             "--layout");
 }
 
-/// The inputs beside Q, K and V.
+/// Opens the inputs beside Q, K and V.
 void open_features(RunInputs& inputs, const RunOptions& options) {
   Problem& problem = inputs.problem;
   AttentionDesc& desc = problem.desc;
@@ -306,7 +307,7 @@ RunInputs open_run_inputs(const RunOptions& options) {
   set_storage(inputs, options);
   open_features(inputs, options);
   open_grad_output(inputs, options);
-  require(validate(desc));  // positions are counted from its offset
+  require(validate(desc));  // positions start from the descriptor's offset, so it must be valid
   open_rotary(options, inputs);
   warn_of_align(options, inputs);
   warn_of_layout(options, inputs);

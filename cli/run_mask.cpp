@@ -1,4 +1,4 @@
-// Masks from .npy files: how their axes fit the scores.
+// Opens masks from .npy files, and fits their axes to the scores.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::size_t kKeyAxis = 3;
 
-/// Of bools and integers each that is not 0 shows its key.
+/// In a mask of bools or integers, every element other than 0 shows its key.
 MaskType mask_type(npy::ElementType type) {
   if (!npy::is_float(type)) return MaskType::kBytes;
   return type == npy::ElementType::kFloat16 ? MaskType::kFloat16 : MaskType::kFloat32;
 }
 
-/// The mask's axes under those of the scores, from the right; 1 for those it leaves out.
+/// The mask's axes, aligned with those of the scores from the right. An axis that the mask leaves out is 1.
 std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
                                           const std::array<std::int64_t, 4>& scores) {
   const std::vector<std::int64_t>& shape = reader.header().shape;
@@ -51,7 +51,7 @@ MaskFile open_mask(const std::string& path, Problem& problem) {
   const std::array<std::int64_t, 4> scores = {desc.batch, desc.query_heads, desc.query_length,
                                               desc.kv_length};
   const std::array<std::int64_t, 4> shape = aligned_shape(mask.reader, scores);
-  // A mask of one key holds for all of them. Any other that is too short hides those that it lacks.
+  // A mask of one key holds for all keys. Any other mask that is too short hides the keys that it lacks.
   const bool is_short = shape[kKeyAxis] != 1 && shape[kKeyAxis] < scores[kKeyAxis];
   std::array<std::int64_t, 4> memory = shape;
   if (is_short) memory[kKeyAxis] = scores[kKeyAxis];
@@ -69,7 +69,7 @@ MaskFile open_mask(const std::string& path, Problem& problem) {
 
   mask.run = header.elements;
   if (!is_short) return mask;
-  // What lies between two keys: nothing in C order, a whole array of one key in Fortran order.
+  // The distance between two keys: 1 in C order, a whole array of one key in Fortran order.
   const std::int64_t between = header.fortran_order ? strides[kKeyAxis] : 1;
   mask.run = shape[kKeyAxis] * between;
   mask.missing = detail::saturating_multiply(memory[kKeyAxis] - shape[kKeyAxis], between);

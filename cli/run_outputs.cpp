@@ -31,7 +31,7 @@ template <bool of_value>
 Shape shape_of_present(Inputs inputs) {
   return present_shape(inputs, of_value);
 }
-/// With the past, where there is one.
+/// The shape of keys or values, including those of the past if there is one.
 template <bool of_value>
 Shape shape_of_keys(Inputs inputs) {
   if (inputs.past_key) return shape_of_present<of_value>(inputs);

@@ -1,4 +1,4 @@
-// What `vkattn run` writes: a row of one table for each file.
+// The files that `vkattn run` writes: one table with a row for each file.
 #pragma once
 
 #include <vkattn/backward.hpp>
@@ -18,7 +18,7 @@
 
 namespace vkattn::cli {
 
-/// The options as typed, empty where not given.
+/// The options as typed. A path is empty if its option is not given.
 struct OutputPaths {
   std::string output, lse, weights, present_key, present_value;
   std::string grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sinks;
@@ -31,7 +31,7 @@ struct OutputFile {
   std::vector<std::int64_t> shape;
 };
 
-/// "O.npy  float32 (7, 12)", for text; and the same for JSON.
+/// The output in text, such as "O.npy  float32 (7, 12)", and in JSON.
 /// @{
 [[nodiscard]] std::string output_text(const OutputFile& output);
 [[nodiscard]] Json output_json(const OutputFile& output);
@@ -42,11 +42,11 @@ struct RunOutputs {
   std::optional<OutputFile> grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sinks;
 };
 
-/// What an output is the gradient of.
+/// The input that an output is the gradient of.
 struct GradientOutput {
-  BufferRange BackwardTensors::*tensor = nullptr;  ///< null: it is no gradient
+  BufferRange BackwardTensors::*tensor = nullptr;  ///< null if the output is no gradient
   bool BackwardDesc::*wanted = nullptr;
-  const char* of = nullptr;  ///< the option for an input that need not be given; null for one that must
+  const char* of = nullptr;  ///< the option that gives the input; null if the input is required anyway
 };
 
 struct OutputRow {
@@ -62,20 +62,20 @@ struct OutputRow {
   [[nodiscard]] bool is_given(const OutputPaths& paths) const { return !(paths.*option.path).empty(); }
 };
 
-/// Results of the forward pass, and its gradients after them.
+/// The results of the forward pass, and then its gradients.
 [[nodiscard]] std::span<const OutputRow> output_rows();
 
-/// That a file is to be written.
+/// Whether any file is written.
 [[nodiscard]] bool writes_any(const OutputPaths& paths);
-/// That a gradient is to be written.
+/// Whether any gradient is written.
 [[nodiscard]] bool asks_for_gradients(const OutputPaths& paths);
 
 void add_output_options(CLI::App& app, OutputPaths& paths, bool of_gradients);
 void add_output_files(FileNames& files, const OutputPaths& paths);
 
-/// Opens those that were asked for.
+/// Opens the files that were asked for.
 [[nodiscard]] RunOutputs open_outputs(const OutputPaths& paths, const RunInputs& inputs);
-/// Puts all files into their places.
+/// Renames all files to their final names.
 void commit(RunOutputs& outputs);
 
 }  // namespace vkattn::cli

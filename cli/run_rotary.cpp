@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMostPosition = std::int64_t{1} << 30;
 
-/// Positions of a file, (rows,) or (entries, rows), for each row of each entry.
+/// Reads the position of each row of each entry from a file of shape (rows,) or (entries, rows).
 std::vector<std::int32_t> read_positions(const std::string& path, const char* option,
                                          const TensorExtents& extents) {
   npy::Reader reader = take(npy::Reader::open(path));
@@ -40,7 +40,7 @@ std::vector<std::int32_t> read_positions(const std::string& path, const char* op
   return positions;
 }
 
-/// Those that attention sees: query i lies at key i + offset.
+/// The positions that attention sees: query i lies at key i + offset.
 std::vector<std::int32_t> aligned_positions(const RunInputs& inputs) {
   const AttentionDesc& desc = inputs.problem.desc;
   const reference::Inputs lengths = lengths_of(inputs);
@@ -58,7 +58,7 @@ std::vector<std::int32_t> aligned_positions(const RunInputs& inputs) {
   return positions;
 }
 
-/// Key j of a batch entry is at j.
+/// Key j of a batch entry has position j.
 std::vector<std::int32_t> counted_positions(const RunInputs& inputs, const TensorExtents& extents) {
   const AttentionDesc& desc = inputs.problem.desc;
   const reference::Inputs lengths = lengths_of(inputs);
@@ -72,7 +72,7 @@ std::vector<std::int32_t> counted_positions(const RunInputs& inputs, const Tenso
   return positions;
 }
 
-/// Each row is a batch entry of its own, so that it may have any position.
+/// Makes each row a batch entry of its own, so that it may have any position.
 AppendDesc turning_desc(const TensorDesc& tensor, const TensorExtents& extents, const RotaryDesc& rotary) {
   AppendDesc desc;
   desc.batch = extents.rows;

@@ -1,4 +1,4 @@
-// Rotary positions of `vkattn run`: queries and keys turned on the device before attention.
+// Rotary positions in `vkattn run`: queries and keys are turned on the device before attention.
 #pragma once
 
 #include "run_inputs.hpp"
@@ -6,7 +6,7 @@
 
 namespace vkattn::cli {
 
-/// Turns what open_rotary() has read.
+/// Turns the rows that open_rotary() has read positions for.
 void turn_rows(const Transfer& transfer, const RunInputs& inputs);
 
 }  // namespace vkattn::cli

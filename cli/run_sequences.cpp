@@ -1,4 +1,4 @@
-// Packed sequences of `vkattn run`: where they lie in arrays without a batch axis.
+// Packed sequences in `vkattn run`: their places in arrays without a batch axis.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ void require_packed(const InputFile& input, const std::string& option) {
              " needs rank 3, (heads, rows, dim) or with --layout bshd (rows, heads, dim), or 2 (one head)");
 }
 
-/// The cumulative lengths of a file, which have to end where the array does.
+/// Reads a file's cumulative lengths. They must end at the array's end.
 std::vector<std::int32_t> read_ends(const std::string& path, const std::string& option,
                                     const InputFile& input, Layout layout) {
   require_packed(input, option);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kPieceElements = std::size_t{1} << 19U;  // at most 4 MiB of float64
 
-/// Writes a tensor's memory from its first byte on.
+/// Writes a tensor's memory from its first byte onward.
 class DeviceWriter {
  public:
   DeviceWriter(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor)
@@ -57,7 +57,7 @@ void read_pieces(npy::Reader& reader, std::int64_t count, std::vector<std::byte>
   }
 }
 
-/// Keys or values, those of a past before the new ones, in the order of the device's memory.
+/// Keys or values in the order of the device's memory. Those of a past come before the new ones.
 class Source {
  public:
   Source(InputFile& now, InputFile* past, Layout layout) : now_(now), past_(past), layout_(layout) {}
@@ -65,7 +65,7 @@ class Source {
   /// Calls visit(header, elements as stored).
   template <class Visit>
   void for_each_piece(Visit visit) {
-    // Rows of one head lie together, or in bshd those of all heads. Without a past all is one run.
+    // Rows of one head lie together; in bshd, rows of all heads do. Without a past everything is one run.
     const std::int64_t heads = layout_ == Layout::kBshd ? 1 : now_.heads;
     const std::int64_t runs = past_ == nullptr ? 1 : now_.batch * heads;
     for (InputFile* file : {past_, &now_}) {
@@ -84,7 +84,7 @@ class Source {
   [[nodiscard]] std::int64_t elements() const {
     return now_.reader.header().elements + (past_ == nullptr ? 0 : past_->reader.header().elements);
   }
-  /// The head of an element, counted in the order of the memory.
+  /// The head of an element. The element's number counts in the order of the memory.
   [[nodiscard]] std::int64_t head_of(std::int64_t element) const {
     const std::int64_t length = now_.length + (past_ == nullptr ? 0 : past_->length);
     const std::int64_t head_elements = layout_ == Layout::kBshd ? now_.dim : length * now_.dim;
@@ -99,7 +99,8 @@ class Source {
   std::vector<std::byte> raw_;
 };
 
-/// A block with elements that a float16 scale cannot reach. Those of a NaN scale were not finite before.
+/// Whether a float16 scale was too small for the block's elements. A NaN scale comes from elements that were
+/// not finite before.
 bool has_infinite_scale(std::span<const std::byte> block) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, block.data(), sizeof(bits));
@@ -156,7 +157,7 @@ class Encoder {
   std::uint64_t overflowed_ = 0;
 };
 
-/// The scale of each head, by a first walk over the elements.
+/// Finds the scale of each head in a first walk over the elements.
 std::vector<float> find_scales(Source& source, DataType type) {
   if (type != DataType::kFloat8E4m3) return {};
   std::vector<float> largest(static_cast<std::size_t>(source.file().heads), 0.0F);
@@ -174,7 +175,7 @@ std::vector<float> find_scales(Source& source, DataType type) {
   return largest;
 }
 
-/// Values as they are written to a file; bfloat16, which NumPy does not have, as float32.
+/// Writes values to a file. bfloat16 becomes float32, because NumPy does not have bfloat16.
 void write_values(OutputFile& output, DataType type, std::span<const std::byte> stored) {
   if (type != DataType::kBfloat16) return require(output.file.write(stored));
   std::vector<float> widened(stored.size() / 2);
@@ -199,7 +200,7 @@ void warn_of_overflow(const Transfer& transfer, std::uint64_t count, const npy::
                               " and became infinite");
 }
 
-/// Where an array of queries, keys or values goes.
+/// The destination of an array of queries, keys or values.
 struct Target {
   DataType type;
   const harness::ProblemRun::Tensor& tensor;
@@ -232,7 +233,8 @@ void upload_array(const Transfer& transfer, Source source, const Target& target)
   warn_of_overflow(transfer, encoder.overflowed(), file.reader, target.type);
 }
 
-/// The mask's own elements, and after each run of them what hides the keys that it is too short for.
+/// Writes the mask's own elements. After each run of them it writes values that hide the keys which the mask
+/// is too short for.
 void upload_mask(const Transfer& transfer, MaskFile& mask) {
   const harness::ProblemRun::Tensor& tensor = transfer.run.tensor(&AttentionTensors::mask);
   const MaskType type = transfer.run.problem().desc.mask.type;
@@ -272,10 +274,11 @@ void upload_mask(const Transfer& transfer, MaskFile& mask) {
   writer.flush();
 }
 
-/// The rows of an output that no batch entry has: they are given a value on their way to the file.
+/// Fills the rows of an output beyond each entry's query length, on their way to the file.
 class RowFill {
  public:
-  /// A row is `unit` elements; those of one batch entry follow each other, `repeats` times over all queries.
+  /// A row has `unit` elements. The rows of one batch entry follow each other, and their queries repeat
+  /// `repeats` times.
   RowFill(const Problem& problem, DataType type, std::int64_t unit, std::int64_t repeats, float value)
       : type_(type),
         lengths_(problem.query_lengths),
@@ -284,7 +287,7 @@ class RowFill {
         repeats_(repeats),
         value_(value) {}
 
-  /// `stored` begins with element number `first`.
+  /// Fills the rows in `stored`, which begins with the element number `first`.
   void operator()(std::int64_t first, std::span<std::byte> stored) const {
     if (lengths_.empty() || unit_ == 0) return;
     const std::size_t size = element_bytes(type_);
@@ -292,7 +295,7 @@ class RowFill {
       const std::int64_t row = (first + static_cast<std::int64_t>(i)) / unit_;
       const std::int64_t batch = row / (queries_ * repeats_);
       if (row % queries_ < lengths_[static_cast<std::size_t>(batch)]) continue;
-      // Only float32 is filled with anything but 0.
+      // Only float32 is filled with a number other than 0.
       if (size == sizeof(value_)) {
         std::memcpy(&stored[i * size], &value_, size);
       } else {
@@ -322,7 +325,7 @@ struct NonfiniteCount {
       ++all;
     }
   }
-  /// Float16 arithmetic has no other way to tell of an overflow.
+  /// Reports an overflow of float16 arithmetic, which shows only in the results.
   void warn(const Transfer& transfer) const {
     if (nonfinite == 0) return;
     transfer.warnings.push_back(
@@ -333,7 +336,7 @@ struct NonfiniteCount {
   }
 };
 
-/// edit(first element, elements as stored) on the way.
+/// Reads a tensor in pieces and calls edit(first element, elements as stored) for each before it is written.
 template <class Edit>
 void download_tensor(const Transfer& transfer, const harness::ProblemRun::Tensor& tensor, DataType type,
                      const Edit& edit, OutputFile& output) {
@@ -386,7 +389,7 @@ void download(const Transfer& transfer, RunOutputs& outputs) {
   const AttentionDesc& desc = problem.desc;
   const float hidden = -std::numeric_limits<float>::infinity();
   const bool bshd = problem.desc.layout == Layout::kBshd;
-  // Every row of packed ones belongs to a sequence, so none is filled.
+  // Every row of packed queries belongs to a sequence, so no row is filled.
   const std::int64_t filled = desc.has_packed_queries() ? 0 : 1;
   if (outputs.output) {
     const RowFill fill(problem, desc.output.type,

@@ -1,4 +1,5 @@
-// Between .npy files and the device's memory, in pieces, so that the host never holds a second copy.
+// Moves data between .npy files and the device's memory in pieces, so that the host never holds a second
+// copy.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -13,7 +14,7 @@
 
 namespace vkattn::cli {
 
-/// Where a run's data go, and what there is to say about them.
+/// The run whose data move, and the messages about them.
 struct Transfer {
   const Runtime& runtime;
   harness::ProblemRun& run;
@@ -25,10 +26,10 @@ struct Transfer {
 /// Writes every input to the device, and the joined keys and values to their files.
 void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs);
 
-/// Writes the results to their files. Rows that were not written to are 0, in the lse and the scores -inf.
+/// Writes the results to their files. A row that was not computed is 0, but -inf in the lse and the scores.
 void download(const Transfer& transfer, RunOutputs& outputs);
 
-/// The same of a backward pass.
+/// The same for a backward pass.
 /// @{
 void upload_gradient(const Transfer& transfer, InputFile& file, DataType type,
                      const harness::TensorBuffer& tensor);

@@ -1,4 +1,4 @@
-// --score and --score-buffer: files into a score function.
+// Makes a score function from the files of --score and --score-buffer.
 #include "score_file.hpp"
 
 #include <limits>
@@ -31,7 +31,7 @@ std::string read_source(const std::string& path) {
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
     fail_usage(shown + ": this text is UTF-16; save it as UTF-8");
   }
-  // What some editors put before UTF-8, and GLSL does not know.
+  // Some editors write it at the start of UTF-8 text, but GLSL does not know it.
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
@@ -43,7 +43,7 @@ ScoreBufferType buffer_type(npy::ElementType type) {
                                   : ScoreBufferType::kInt;
 }
 
-/// Floats of any width become float32, integers int32 or, without a sign, uint32.
+/// Floats of any width become float32. Signed integers become int32, unsigned ones uint32.
 std::vector<std::uint32_t> read_table(npy::Reader& reader) {
   const npy::Header& header = reader.header();
   const auto elements = static_cast<std::size_t>(header.elements);

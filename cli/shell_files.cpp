@@ -13,7 +13,7 @@
 namespace vkattn::cli {
 namespace {
 
-/// The text with `before` before each of the characters.
+/// The text with `before` in front of each of the characters.
 std::string escaped(std::string_view text, std::string_view characters, std::string_view before) {
   std::string result;
   for (const char c : text) {
@@ -23,7 +23,7 @@ std::string escaped(std::string_view text, std::string_view characters, std::str
   return result;
 }
 
-/// Help is broken into lines for --help; here it is one.
+/// Help is broken into lines for --help. Here it becomes one line.
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -86,7 +86,7 @@ std::string bash_script(std::span<const CommandText> tool) {
 }
 
 std::string zsh_script(std::span<const CommandText> tool) {
-  // Within single quotes; in _describe and _arguments a colon and brackets end a part.
+  // The text stands within single quotes. In _describe and _arguments a colon and a bracket end a part.
   const auto quoted = [](std::string_view part) {
     std::string text;
     for (const char c : escaped(part, ":[]\\", "\\"))
@@ -136,7 +136,8 @@ std::string fish_script(std::span<const CommandText> tool) {
   return text;
 }
 
-/// A line of a manual page: dashes are those that are typed, and no line begins with what would be a request.
+/// A line of a manual page. Dashes are escaped so that they can be typed from the page, and no line begins
+/// with a character that starts a request.
 std::string roff(std::string_view text) {
   std::string line = escaped(text, "\\-", "\\");
   std::string::size_type at = 0;
@@ -144,7 +145,7 @@ std::string roff(std::string_view text) {
   return (line.starts_with('.') || line.starts_with('\'') ? "\\&" : "") + line;
 }
 
-/// Paragraphs are filled; lines that begin with a space stay as they are.
+/// Paragraphs are filled. A line that begins with a space stays as it is.
 std::string roff_notes(std::string_view notes) {
   std::string text;
   bool is_plain = false;
@@ -172,7 +173,7 @@ std::string roff_options(const CommandText& command) {
   return text;
 }
 
-/// A command that prints a text of the whole tool.
+/// A command that prints a text about the whole tool.
 Command text_command(CLI::App& parent, const std::string& name, const std::string& about,
                      const std::string& usage, const std::string& notes, std::function<std::string()> text) {
   CLI::App& app = add_subcommand(parent, name, about);

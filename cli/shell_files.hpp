@@ -1,4 +1,4 @@
-// What a shell and `man` want to know of the tool, made of the options that it reads.
+// Texts for shells and for `man`, made from the options that the tool reads.
 #pragma once
 
 #include <span>
@@ -10,24 +10,24 @@
 
 namespace vkattn::cli {
 
-/// An option as its help tells it.
+/// An option as its help describes it.
 struct OptionText {
-  std::vector<std::string> names;  ///< with their dashes; none of an argument without an option before it
-  std::string metavar;             ///< of its value, empty where it takes none
+  std::vector<std::string> names;  ///< with their dashes; empty for an argument without an option before it
+  std::string metavar;             ///< name of its value; empty if it takes none
   std::string help;                ///< in one line
 };
 
-/// A command; or the tool, whose name is empty.
+/// A command, or the tool itself, whose name is empty.
 struct CommandText {
   std::string name, about, usage;
   std::vector<OptionText> options;
-  std::string notes;  ///< what its help ends with
+  std::string notes;  ///< the end of its help
 };
 
-/// The tool first, then its commands.
+/// Describes the tool first, and then its commands.
 [[nodiscard]] std::vector<CommandText> describe(const CLI::App& app);
 
-/// A script that completes command lines in bash, zsh or fish; empty for another shell.
+/// A script that completes command lines in bash, zsh or fish. Empty for any other shell.
 [[nodiscard]] std::string completion_script(std::string_view shell, std::span<const CommandText> tool);
 
 /// The page vkattn(1), in the language of man(7).

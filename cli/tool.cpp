@@ -28,7 +28,7 @@ constexpr const char* kExamples =
     "Exit codes: 0 done; 1 a result is wrong; 2 the command line or a file cannot be used; 3 the device "
     "cannot do it, or there is none.\n";
 
-/// Faults of a score function come one a line.
+/// Prints the error. The faults of a score function come one in a line.
 int report_error(std::string_view message, int exit_code) {
   std::string_view line;
   while (bench::next_piece(message, '\n', line)) {
@@ -37,7 +37,7 @@ int report_error(std::string_view message, int exit_code) {
   return exit_code;
 }
 
-/// The command that was named, with the rest of the line in its options; null where none was.
+/// The command that was named, with its options read from the rest of the line. Null if none was named.
 const Command* chosen_command(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (command.app->parsed()) return &command;
@@ -45,7 +45,7 @@ const Command* chosen_command(const std::vector<Command>& commands) {
   return nullptr;
 }
 
-/// CLI11 gives an option any word that follows, be it empty or the next option.
+/// CLI11 gives an option any word that follows, even an empty word or the next option.
 void refuse_odd_values(const CLI::App& app) {
   for (const CLI::Option* const option : app.get_options()) {
     for (const std::string& value : option->results()) {
@@ -57,7 +57,7 @@ void refuse_odd_values(const CLI::App& app) {
   }
 }
 
-/// Words that no option took are typing errors: names the first, and the option that it may have been.
+/// Words that no option took are typing errors. Names the first one, and the option that was probably meant.
 void refuse_leftovers(const CLI::App& app) {
   const std::vector<std::string> leftovers = app.remaining();
   if (leftovers.empty()) return;
@@ -73,7 +73,7 @@ void refuse_leftovers(const CLI::App& app) {
              " --help lists them)");
 }
 
-/// "a, b and c", with that word before the last.
+/// For example "a, b and c", with `last_word` before the last one.
 std::string joined(const std::vector<std::string>& words, std::string_view last_word) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -99,8 +99,8 @@ std::string joined(const std::vector<std::string>& words, std::string_view last_
                     : "the commands are " + joined(commands, "and")));
 }
 
-/// A word such as --check=no, of an option that takes no value; empty where there is none. What stands behind
-/// an option with a value is that, whatever it looks like.
+/// A word such as --check=no, for an option that takes no value. Empty if there is none. A word after an
+/// option with a value is that value, whatever it looks like.
 std::string switch_with_value(const CLI::App& app, int argc, const char* const* argv) {
   bool is_value = false;
   for (int i = 1; i < argc; ++i) {
@@ -116,7 +116,7 @@ std::string switch_with_value(const CLI::App& app, int argc, const char* const* 
   return {};
 }
 
-/// CLI11's own complaints, of which few are left: options with too few or too many values.
+/// The sentence for CLI11's own errors, of which few are left: options with too few or too many values.
 std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error, int argc,
                              const char* const* argv) {
   std::string text = error.what();
@@ -161,7 +161,8 @@ int run_tool(int argc, const char* const* argv) {
     Invocation invocation{VKATTN_VERSION, "vkattn", argc > 0 ? argv[0] : "vkattn"};
     for (int i = 1; i < argc; ++i) invocation.command_line += " " + console::shell_word(argv[i]);
     CLI::App app{kAbout, "vkattn"};
-    app.option_defaults()->disable_flag_override();  // of --check=no and the like, here and in all commands
+    app.option_defaults()
+        ->disable_flag_override();  // forbids --check=no and the like, here and in all commands
     app.set_version_flag("--version", "vkattn " + invocation.version, "Print the version and exit");
     app.set_help_flag("-h,--help", "Print this help and exit");
     set_help(app, "vkattn COMMAND [OPTIONS]", kExamples);

@@ -1,4 +1,4 @@
-// `vkattn tune`: measures block sizes on the user's device and writes what was best to a file that plans
+// `vkattn tune`: measures block sizes on the user's device, and writes the best of them to a file that plans
 // read.
 #include <vkattn/runtime.hpp>
 
@@ -34,7 +34,7 @@ struct TuneArguments {
   ChoiceArguments choice;
 };
 
-/// Columns of the table. What does not fit beside the numbers stands in a line below them.
+/// The columns of the table. Text that does not fit beside the numbers stands in a line below them.
 struct Table {
   std::size_t problem = 7;
 
@@ -50,7 +50,7 @@ struct Table {
     const bool fits = problem + kNumbers + 2 + console::display_width(best) <= console::line_width();
     return text + (fits ? "  " : "\n  ") + std::string(best) + "\n";
   }
-  /// The name broken into lines of the first column, without a line break at the end.
+  /// The name, broken into lines of the first column, without a line break at the end.
   [[nodiscard]] std::string leading_lines(std::string_view name) const {
     std::string text;
     for (const std::string& line : console::wrap(name, problem)) {
@@ -88,7 +88,7 @@ bench::TuneOptions read_options(const TuneArguments& arguments) {
   return options;
 }
 
-/// Gradients and products have float32 arithmetic alone.
+/// Refuses gradients and products, which have float32 arithmetic alone.
 void require_attention(const std::vector<bench::NamedProblem>& problems) {
   for (const bench::NamedProblem& named : problems) {
     if (named.problem.operation == Operation::kForward) continue;
@@ -104,7 +104,7 @@ Result<void> write_whole(AtomicFile& file, std::string_view text) {
   return written.ok() ? file.commit() : written;
 }
 
-/// Where the file cannot be had, hours of work go to a new one beside it.
+/// Writes the tuning file. If that fails, the results of hours go to a new file beside it.
 void save(AtomicFile& file, const Capabilities& device, const std::vector<detail::TuningResult>& results) {
   const Result<void> saved = detail::update_tuning(
       file.resolved(), device, results, [&](std::string_view text) { return write_whole(file, text); });
@@ -125,7 +125,7 @@ int run_tune(const TuneArguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
   const bench::TuneOptions options = read_options(arguments);
   if (options.plan.arithmetic_type != DataType::kFloat32) require_attention(problems);
-  // A plan with a score function reads what was measured for the same problem without it.
+  // A plan with a score function uses the measurements of the problem without it.
   std::erase_if(problems,
                 [](const bench::NamedProblem& named) { return named.problem.score != ScoreKind::kNone; });
   if (problems.empty()) {
@@ -136,7 +136,7 @@ int run_tune(const TuneArguments& arguments) {
   const Runtime runtime = open_runtime(arguments.where);
   const Capabilities& device = runtime.device().capabilities();
   const std::string old = take(detail::read_tuning(arguments.output));
-  // Before hours of work: that the file can be written, and that what is there may be replaced.
+  // Finds out before hours of work whether the file can be written and its old contents can be merged.
   AtomicFile file = take(AtomicFile::create(arguments.output));
   if (const auto merged = detail::merge_tuning(old, device, {}); !merged) {
     fail_usage(console::printable(arguments.output) + ": " + merged.error().message);

@@ -1,17 +1,17 @@
 #!/usr/bin/python3
-"""Counts the files of the product that know a fact, and fails where a count is not the limit in the table FACTS.
+"""Counts the files of the product that know a fact, and fails if a count differs from its limit in the table FACTS.
 
-    tests/counts.py                  the counts; exit code 1 where one is not its limit, or docs/architecture.md tells another
+    tests/counts.py                  prints the counts; exit code 1 if one is not its limit, or docs/architecture.md has another
     tests/counts.py --files [FACT…]  also prints the files that are counted, and those that name it in comments only
 
-A new feature, kernel, operation or option costs about as many files as one of today's kinds. So a limit only falls: a change
-that adds a file to a count finds a better place for what it adds, and a change that removes one lowers the limit here and in
+A new feature, kernel, operation or option takes about as many files as an existing one. So a limit only falls. A change that
+would add a file to a count needs a better place for its code. A change that removes a file lowers the limit here and in
 docs/architecture.md.
 
 The product is the public headers, the library, the shaders, the tool with the laboratory that is linked into it, the Python
-package, and what builds these. A file knows a fact where its path, its code or its strings name it, in any spelling: softcap,
+package, and the files that build these. A file knows a fact if its path, its code or its strings name it, in any spelling: softcap,
 kSoftcap, VKATTN_SPEC_HAS_SOFTCAP, "--softcap". A word inside another word is not counted, and neither are comments and
-docstrings: nothing breaks where one of them is forgotten.
+docstrings: nothing breaks if one of them is forgotten.
 """
 import argparse
 import pathlib
@@ -29,7 +29,7 @@ DOCUMENT = "docs/architecture.md"
 
 
 class Fact(NamedTuple):
-    """What is counted. `others` finds what holds the word and is another thing; they are not looked for in Python."""
+    """A counted fact. `others` matches other things whose names contain the word. They are not searched in Python."""
 
     name: str
     limit: int
@@ -43,7 +43,7 @@ FACTS = (
     Fact("softcap", 24, r"soft_?cap(?:s|ped|ping)?"),
     # A score modifier with a tensor, which has a gradient.
     Fact("sinks", 36, r"d?sinks?"),
-    # A kernel. Nothing else needs its extension, VK_NV_cooperative_matrix2, so who names that knows the kernel.
+    # A kernel. Nothing else needs its extension, VK_NV_cooperative_matrix2, so a file that names the extension knows the kernel.
     Fact("matrix2", 27, r"matrix_?2"),
     # An operation with a plan of its own.
     Fact("merge", 14, r"merges?", (
@@ -52,16 +52,16 @@ FACTS = (
         r"\bk(?:Loop|Selection)Merge\b", r"\bkMergeWords\b", r"--merge-blocks\b",  # SPIR-V's blocks
         r"\bvkMergePipelineCaches\b", r"\bclass Merge\b", r"\bMerge&&",  # pipeline caches
         r"\bmerge_tuning\b",  # tuning files
-        r'(?<![/"<])\bmerge\b(?!/|\.h)',  # a function or variable of the above
+        r'(?<![/"<])\bmerge\b(?!/|\.h)',  # functions and variables of the lines above
     )),
-    # An option of a plan. A plan has a number of parts (kv_splits of the shaders' parameters, at most kMaxKvSplits) whether
-    # it was asked for one or not.
+    # An option of a plan. Every plan has a number of parts (kv_splits in the shaders' parameters, at most kMaxKvSplits), even
+    # if nobody asked for one.
     Fact("kv_splits", 14, r"kv[_-]?splits", (r"\bkMaxKvSplits\b", r"\b(?:p|params)\.kv_splits\b", r"\buint kv_splits;")),
-    # A field of the C interface: one of two structures, with a default, and by a name that C++ and Python do not use.
+    # A field of the C interface. Two structures have it, with a default, and C++ and Python use another name.
     Fact("rotary_position_scale", 3, r"rotary_position_scale"),
 )
 
-# Strings and comments; what a match is shows in its first characters.
+# Strings and comments. The first characters of a match tell which it is.
 TOKENS = {
     "c": re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL),
     "python": re.compile(r'""".*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*', re.DOTALL),
@@ -111,7 +111,7 @@ def product():
     return sources
 
 
-# Text, language, the facts that it names. The words above are tried on these before anything is counted.
+# Text, language, and the facts that the text names. The patterns above must pass these examples before anything is counted.
 EXAMPLES = (
     ("kHasSoftcap", "c", "softcap"), ("VKATTN_SPEC_HAS_SOFTCAP", "c", "softcap"), ("SoftCap", "c", "softcap"),
     ('option("--softcap")', "c", "softcap"), ("double softcap;  // sinks", "c", "softcap"),
@@ -130,7 +130,7 @@ EXAMPLES = (
 
 
 def faults_of_words(sources):
-    """Examples that are counted wrongly, and names of other things that no file has any more."""
+    """Examples that are counted wrongly, and patterns of `others` that match nothing any more."""
     for text, language, expected in EXAMPLES:
         code = without_comments(text, language)
         found = " ".join(fact.name for fact in FACTS if names(fact, without_others(fact, code, language)))
@@ -143,7 +143,7 @@ def faults_of_words(sources):
 
 
 def faults_of_count(fact, count, document):
-    """Where the count is not the limit, or not what the document tells."""
+    """Sentences about counts that differ from the limit or from the document."""
     if count > fact.limit:
         yield (f"{fact.name}: {count} files know it, the limit is {fact.limit}; let a table or a file that knows it already "
                f"say it (tests/counts.py --files {fact.name} prints them)")

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Links of the documents lead to files, headings and functions that are there, and README.md stays short and has no figure of its own.
+"""Checks the documents: links lead to existing files, headings and functions, and README.md is short and has no figure of its own.
 
-    tests/documents.py    exit code 1 where a link leads nowhere, or to a file without the name in it, README.md is too long, or a row of its table of speed has
-                          numbers that no line of docs/performance.md has together
+    tests/documents.py    exit code 1 if a link leads nowhere or to a file without the name, if README.md is too long, or if
+                          no line of docs/performance.md has all numbers of a row of its table of speed
 """
 import pathlib
 import re
@@ -15,12 +15,12 @@ SPEED = "## How fast it is"
 
 
 def without_code(text):
-    """Blocks of code have brackets that are no links."""
+    """The text without blocks of code, because brackets in code are not links."""
     return re.sub(r"^```.*?^```$|^    .*?$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def anchors(path):
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub makes from headings."""
     headings = re.findall(r"^#+ (.*)$", without_code(path.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -42,7 +42,7 @@ def faults_of_links(path):
 
 
 def faults_of_names(path):
-    """Links such as [`finish_score()`](../shaders/lib/scores.glsl) lead to files that define the name."""
+    """A link such as [`finish_score()`](../shaders/lib/scores.glsl) must lead to a file that defines the name."""
     found = re.findall(r"\[`(\w+)(\(\))?`\]\(([^)#]+)\)", without_code(path.read_text(encoding="utf-8")))
     for name, call, link in found:
         target = path.parent / link
@@ -56,7 +56,7 @@ def numbers(text):
 
 
 def speed_rows(readme):
-    """Of each row with times: its cells behind the problem."""
+    """The cells after the problem, for each row that has times."""
     table = readme.partition(SPEED)[2].partition("\n## ")[0]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
     return [row[1:] for row in cells if numbers(row[1])]

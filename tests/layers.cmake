@@ -1,13 +1,13 @@
 cmake_minimum_required(VERSION 3.25)
 
-# No folder includes what lies above it: cmake -DSOURCE=<the project's root> -P tests/layers.cmake
+# No folder may include a header of a higher folder: cmake -DSOURCE=<the project's root> -P tests/layers.cmake
 #
-# Each folder of src/ with the folders and the public headers that its files may include, and with the public headers that
-# it stands behind: these may include what it may. Its own folder, common/ and shared/ (constants of the shaders), the
-# headers that a build makes, and the first ones of the list of public headers are everyone's. The laboratory (bench/), the
-# tool (cli/) and the Python package may include every public header but those in C; of src/ the first two see the headers
-# that are named one by one. What is included without a folder lies beside the file, at the top of its folder, or at the
-# top of one below.
+# For each folder of src/ there are lists: the folders (NAME_may) and the public headers (NAME_headers) that its files may include,
+# and the public headers that it stands behind (NAME_owns). Those may include what the folder may. Every file may include its own
+# folder, common/, shared/ (constants of the shaders), headers that a build makes, and the public headers everyones_headers. The
+# laboratory (bench/), the tool (cli/) and the Python package may include every public header except those in C. From src/, the
+# laboratory and the tool may include the headers of NAME_sees. A header that is included without a folder must lie beside the file,
+# at the top of the file's folder, or at the top of a folder in NAME_below.
 set(everyones_headers vulkan_types buffer_range recording capabilities data_type device result shared statistics)
 set(problem_headers attention attention_tensors cache_layout host_tensors mask matmul_desc score_shaders strides)
 
@@ -48,8 +48,9 @@ set(reference_headers ${problem_headers} kernels tuning bindings plan backward m
 set(runtime_may spirv vulkan attention kernels)
 set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention operations self_test runtime safetensors)
 
-# Folders of their own, and headers of src/: the tables that the laboratory walks; what it describes programs of its own
-# with; what it asks of kernels; the reference; the runtime's tuning file and its recording without execution.
+# The folders of bench/ and cli/, and the headers of src/ that they may include: the tables that the laboratory walks, the headers
+# with which it describes programs of its own, its questions to kernels, the reference, and the runtime's tuning file and recording
+# without execution.
 set(bench_may harness overhead picture problem)
 set(bench_sees attention/features attention/tensor_table backward/gradient_table matmul/matmul_tensors
     program/program forward/attention_program forward/forward_program forward/params forward/windows kernels/specialization
@@ -83,10 +84,10 @@ set(runtime_owns runtime safetensors)
 set(folders common spirv vulkan attention kernels program operation forward backward cache merge matmul module reference self_test c score runtime)
 set(common_may "")
 set(common_headers "")
-# The files of src/ that lie in no folder hold enums to the constants of the shaders.
+# The files of src/ that lie in no folder check that enums equal the constants of the shaders.
 set(src_may "")
 set(src_headers attention attention_plan cache)
-# What a build makes of shaders and of volk's names, and a file of shaders/ that a text of score/ includes.
+# Headers that a build makes from shaders and from volk's names, and a file of shaders/ that a text in score/ includes.
 set(src_made vkattn_core_shaders.hpp vkattn_shader_sources.hpp private_volk_names.h user_score.glsl)
 set(above bench cli python)
 
@@ -97,12 +98,12 @@ macro(refuse file line)
   math(EXPR wrong "${wrong} + 1")
 endmacro()
 
-# `includes`, the lines of a file that include another.
+# Sets `includes` to the lines of a file that include another file.
 macro(read_includes file)
   file(STRINGS ${file} includes REGEX "^[ \t]*#[ \t]*include[ \t]*[\"<]")
 endmacro()
 
-# Of a line in quotes, in a file of the folder at that place.
+# Checks an include in quotes, in a file of the folder at that place.
 macro(check_own_include file line folder place)
   if(folder IN_LIST above)
     set(made ${${folder}_made})
@@ -133,7 +134,7 @@ macro(check_own_include file line folder place)
   endif()
 endmacro()
 
-# Of a line in angle brackets: a header of the library's is public.
+# Checks an include in angle brackets. A header of the library is a public one there.
 macro(check_public_include file line place allowed)
   if("${line}" MATCHES "<vkattn/([a-z_0-9/]+)\\.h")
     if(NOT CMAKE_MATCH_1 IN_LIST ${allowed})
@@ -188,7 +189,7 @@ foreach(folder ${above})
   endforeach()
 endforeach()
 
-# Public headers include public ones: those in C++ as the folder behind them may, those in C others in C.
+# Public headers may include public headers: those in C++ what the folder behind them may, those in C only headers in C.
 file(GLOB c_own RELATIVE ${SOURCE}/include/vkattn ${SOURCE}/include/vkattn/vkattn.h ${SOURCE}/include/vkattn/c/*.h)
 list(TRANSFORM c_own REPLACE "\\.h$" "")
 file(GLOB_RECURSE public RELATIVE ${SOURCE}/include/vkattn ${SOURCE}/include/vkattn/*.h ${SOURCE}/include/vkattn/*.hpp)
@@ -216,7 +217,7 @@ foreach(header ${public})
   endforeach()
 endforeach()
 
-# What shaders and C++ share is read alone by both.
+# Headers that shaders and C++ share may only include each other.
 file(GLOB_RECURSE files ${SOURCE}/shaders/shared/*.h)
 foreach(file ${files})
   read_includes(${file})
@@ -227,7 +228,7 @@ foreach(file ${files})
   endforeach()
 endforeach()
 
-# A folder that nobody has given a place.
+# Every folder must have a place.
 file(GLOB all RELATIVE ${SOURCE}/src ${SOURCE}/src/*)
 foreach(entry ${all})
   if(IS_DIRECTORY ${SOURCE}/src/${entry} AND NOT entry IN_LIST folders)

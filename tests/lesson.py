@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Runs docs/attention.md as a reader does, from top to bottom in one folder, and compares what it prints with what it shows.
+"""Runs docs/attention.md as a reader does, from top to bottom in one folder, and compares its outputs with the shown ones.
 
-    tests/lesson.py TOOL            exit code 1 where an output differs, 77 where there is no NumPy or no device
-    tests/lesson.py TOOL --write    writes the outputs of this run into the document; read the difference before you keep it
+    tests/lesson.py TOOL            exit code 1 if an output differs, 77 if there is no NumPy or no device
+    tests/lesson.py TOOL --write    writes the outputs of this run into the document; read the diff before you keep it
 
 A program is a block of Python, with its output in a block of text below. A command is a line '$ vkattn …' of an indented block, and
-the rest of the block is its output. Each command also compares its weights with the float64 reference (--check). --plot is left
-out, for a build without cairo has none.
+the rest of the block is its output. Each command also compares its weights with the float64 reference (--check). It runs without
+--plot, because a build without cairo cannot draw.
 """
 import contextlib
 import io
@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/attention.md"
 SKIPPED = 77
 LEAST = {"programs": 12, "commands": 8}
-# What lines begin with that differ from device to device; they may go on in lines below.
+# The beginnings of lines that differ between devices. Such a line may continue in the lines below.
 OF_DEVICE = re.compile(r"^(?:device|kernel|time|This device).*\n?(?: {10}.*\n?)*", re.MULTILINE)
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 
 def read_fence(lines, at):
-    """The line behind the end of the fenced block that begins at a line."""
+    """The line after the end of the fenced block that begins at a line."""
     return next(i for i in range(at + 1, len(lines)) if lines[i] == "```") + 1
 
 
@@ -79,7 +79,7 @@ def read_steps(lines):
 
 
 def printed_by(step, tool, names):
-    """What a program or command prints, but for the line of a --check that the reader does not ask for."""
+    """The output of a program or command, without the line of --check, which the reader does not type."""
     if not step.is_command:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(step.code, f"{DOCUMENT.name}:{step.line}", "exec"), names)
@@ -93,20 +93,20 @@ def printed_by(step, tool, names):
 
 
 def unit(number):
-    """One unit of its last digit; 0 of a whole number."""
+    """One unit of the number's last digit; 0 for a whole number."""
     mantissa, _, exponent = number.partition("e")
     decimals = len(mantissa.partition(".")[2])
     return 10.0 ** (int(exponent or 0) - decimals) if "." in number or exponent else 0
 
 
 def is_near(a, b, is_random):
-    """Devices and releases of NumPy round differently. What a device makes of random numbers may differ by 2 %."""
+    """Devices and releases of NumPy round differently. Results from random numbers may differ between devices by 2 %."""
     allowed = max(unit(b) or 1, 0.02 * abs(float(b))) if is_random else unit(b)
     return abs(float(a) - float(b)) <= 1.01 * allowed
 
 
 def compared_lines(text):
-    text = re.sub(r"^(check +\w+).*\n(?: {10}.*\n?)*", r"\1\n", text, flags=re.MULTILINE)  # where the largest error lies
+    text = re.sub(r"^(check +\w+).*\n(?: {10}.*\n?)*", r"\1\n", text, flags=re.MULTILINE)  # the place of the largest error differs
     return [line.rstrip() for line in OF_DEVICE.sub("", text).splitlines() if line.strip()]
 
 

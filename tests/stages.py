@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""The table of CI's stages, tests/stages.txt: prints it, makes filters of it, and checks that every test is in a stage.
+"""Reads the table of CI's stages, tests/stages.txt: prints it, makes filters from it, and checks that every test is in a stage.
 
     tests/stages.py                          checks the table itself, docs/testing.md and .ci/run
-    tests/stages.py --build DIR --ctest CTEST   and a build's tests and gtest suites, in both directions
-    tests/stages.py --list                   the stages, and how many rows each has
-    tests/stages.py --markdown               the stages as docs/testing.md has them
-    tests/stages.py --filter WORD [KERNEL…]  gtest's filter for the lines with the word, of its kernels or of these
+    tests/stages.py --build DIR --ctest CTEST   also compares the table with a build's tests and gtest suites, both ways
+    tests/stages.py --list                   prints the stages and the number of their rows
+    tests/stages.py --markdown               prints the stages as docs/testing.md shows them
+    tests/stages.py --filter WORD [KERNEL…]  prints gtest's filter for the lines with the word, for their kernels or for these
 """
 import argparse
 import collections
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Suites, Suite.Test or files of pytest, and the word with its kernels where it has one: {"sanitize": ["lane"]}."""
+    """Suites, Suite.Test or pytest files, and their words, each with its kernels if it names some: {"sanitize": ["lane"]}."""
 
     names: tuple
     words: dict
@@ -91,7 +91,7 @@ def parse(text):
 
 
 def pattern(name, kernel=""):
-    """gtest's pattern for a suite or Suite.Test, of one kernel or of all; as cmake/TestStages.cmake makes it."""
+    """gtest's pattern for a suite or Suite.Test, for one kernel or for all, as cmake/TestStages.cmake makes it."""
     if "." not in name:
         return f"{name}.*/{kernel}" if kernel else f"{name}.*"
     return f"{name}/{kernel or '*'}" if "/" in name else name
@@ -130,7 +130,7 @@ def faults_of_table(table):
 
 
 def row_of(table, test):
-    """The row of a CTest test, which may be dealt out to NAME.1, NAME.2, or to NAME.KERNEL."""
+    """The row of a CTest test. A row may be divided into NAME.1, NAME.2, or NAME.KERNEL."""
     return table.rows.get(test["name"]) or table.rows.get(test["name"].rpartition(".")[0])
 
 
@@ -147,7 +147,7 @@ def suites_of(program):
 
 
 def faults_of_tests(table, tests, left_out):
-    """CTest tests without a stage or with other labels than their row's, and rows that are neither there nor left out."""
+    """CTest tests without a stage or with labels that differ from their row, and rows without a test that are not left out."""
     found = set()
     for test in tests:
         row = row_of(table, test)
@@ -166,7 +166,7 @@ def faults_of_tests(table, tests, left_out):
 
 
 def faults_of_program(rows, tests, left_out):
-    """Tests of a gtest program that are in no row or two, and lines under its rows that name none."""
+    """Tests of a gtest program that are in no row or in two, and lines under its rows that name no test."""
     told = set()
     for test in tests:
         suite = test.partition(".")[0]
@@ -176,7 +176,7 @@ def faults_of_program(rows, tests, left_out):
             whole += [row.name] if suite in names else []
             alone += [row.name] if any("." in name and matches(name, test) for name in names) else []
         homes = alone or whole
-        if len(homes) != 1 and (suite, *homes) not in told:  # once for a suite
+        if len(homes) != 1 and (suite, *homes) not in told:  # once for each suite
             told.add((suite, *homes))
             yield (f"{test} is in {'no row' if not homes else ' and '.join(homes)}; write its suite under one row of "
                    "tests/stages.txt")
@@ -245,7 +245,7 @@ def list_stages(table):
     print(f"tests/stages.txt has {len(table.rows)} rows: " + ", ".join(f"{counted[stage]} {stage}" for stage in ROW_STAGES))
 
 
-# What must be noticed: a table, the CTest tests of a build with their labels, the tests of its program, and the fault.
+# Faults that must be noticed: a table, the CTest tests of a build with their labels, the tests of its program, and the fault.
 GOOD = "gpu.a test\n  A B\nunit sanitize validate portability limits full\n  C.Two sanitize assisted\n"
 EXAMPLES = (
     (GOOD, {"gpu.a.1": ["test"], "unit": ["sanitize"]}, [], "unit has the labels"),
@@ -261,12 +261,12 @@ EXAMPLES = (
     (GOOD + "x test\n  A\n", {}, ["A.One", "B.One", "C.Two"], "A.One is in gpu.a and x"),
     (GOOD + "x test\n  K/D sanitize:tile\n", {}, ["A.One", "B.One", "C.Two", "K/D.One/lane"], "no test for the kernel 'tile'"),
 )
-# Parts that scripts refuse, as tests/support/test_part.cpp does, and some that they take.
+# Parts that scripts and tests/support/test_part.cpp refuse, and some that they take.
 BAD_PARTS = ("0/24", "25/24", "1/0", "0/0", "x/y", "1/24x", "1", "1/", "/4", "-1/4", "1/4/2", " 1/4", "1.5/4")
 GOOD_PARTS = ("1/1", "1/24", "24/24", "08/64")
 
 
-# What CTest or GoogleTest reports, and what scripts/count-tests makes of it.
+# Reports of CTest or GoogleTest, and the line that scripts/count-tests makes from each.
 COUNTED = (
     ('status="run"', "", "1 passed, 0 failed, 0 skipped"),
     ('status="fail"', "", "0 passed, 1 failed, 0 skipped"),
@@ -289,7 +289,7 @@ COUNTED_CASES = (
 
 
 def counted(folder, entry, cases):
-    """The last line of scripts/count-tests for one CTest entry, whose program has reported these cases or nothing."""
+    """The last line of scripts/count-tests for one CTest entry. Its program has reported these cases, or nothing."""
     report, results = pathlib.Path(folder) / "report.xml", pathlib.Path(folder) / "results"
     results.mkdir(exist_ok=True)
     report.write_text(f"<testsuite>{entry}</testsuite>", encoding="utf-8")

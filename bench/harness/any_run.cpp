@@ -1,4 +1,4 @@
-// Problems of any kind on a device: see any_run.hpp.
+// Runs of problems of any kind: see any_run.hpp.
 #include "harness/any_run.hpp"
 
 #include <utility>

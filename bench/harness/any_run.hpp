@@ -1,4 +1,4 @@
-// A problem brought to life on a device, whatever it asks for.
+// A problem of any kind on a device.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@ namespace vkattn::harness {
 
 class AnyRun {
  public:
-  /// With inputs that are written and outputs that are poisoned. Of a backward pass the forward pass has run,
-  /// by the kernel that the library chooses.
+  /// Writes the inputs and poisons the outputs. For a backward pass it also runs the forward pass, with the
+  /// kernel that the library chooses.
   [[nodiscard]] static Result<AnyRun> create(const Runtime& runtime, const Problem& problem);
 
-  /// Executes a plan of the problem once and waits; nanoseconds.
+  /// Executes a plan of the problem once and waits. Returns nanoseconds.
   [[nodiscard]] Result<double> execute(const Runnable& plan);
-  /// As the run of its kind does it.
+  /// Checks as the run of the problem's kind does.
   [[nodiscard]] Result<CheckReport> check(const RowSelection& selection, const Progress& progress) const;
   [[nodiscard]] AnyTensors tensors() const;
-  /// Of inputs and outputs as they are stored, but for small ones.
+  /// The stored bytes of inputs and outputs, without the small inputs.
   [[nodiscard]] std::uint64_t tensor_bytes() const;
-  /// The forward pass, of the problem itself or before its backward pass; a matrix multiplication has none.
+  /// The forward pass: of the problem itself, or the one before its backward pass. A matrix multiplication
+  /// has none.
   [[nodiscard]] ProblemRun& forward();
 
  private:

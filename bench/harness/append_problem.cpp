@@ -1,4 +1,4 @@
-// Appending to a problem's cache: see append_problem.hpp.
+// Appends to a problem's cache: see append_problem.hpp.
 #include "harness/append_problem.hpp"
 
 #include <vkattn/cache.hpp>
@@ -17,7 +17,7 @@
 namespace vkattn::harness {
 namespace {
 
-/// New rows have the type that they are stored in, or float32 where that is quantised.
+/// New rows have the type that the cache stores, or float32 if the cache is quantised.
 DataType source_type(DataType stored) {
   return is_quantised(stored) ? DataType::kFloat32 : stored;
 }
@@ -29,7 +29,7 @@ AppendDesc append_desc(const Problem& problem) {
   desc.kv_heads = attention.kv_heads;
   desc.new_length = problem.appended;
   if (attention.has_packed_queries()) {
-    // Rows as the queries have them: of each batch entry the first problem.appended.
+    // Rows are packed like the queries: the first problem.appended queries of each batch entry have one each.
     desc.new_lengths = Lengths::kPacked;
     desc.total_new_length = attention.total_query_length;
     desc.new_length = std::min(problem.appended, attention.query_length);
@@ -52,7 +52,7 @@ AppendDesc append_desc(const Problem& problem) {
   return desc.resolved();
 }
 
-/// The new rows of K or V.
+/// Makes the new rows of K or V.
 void fill_new_rows(const Problem& problem, TensorRole role, const SmallInputs& inputs,
                    const TensorShape& shape, const PutElement& put) {
   TensorData data(problem, role);
@@ -88,7 +88,7 @@ Result<void> expect_bytes(std::string_view name, const TensorBuffer& tensor,
                    std::to_string(std::to_integer<int>(*at))};
 }
 
-/// K or V on its way: what it held, and the rows that are to be appended.
+/// K or V during an append: what it held, and the rows that will be appended.
 struct Cached {
   std::string_view name;
   TensorRole role;

@@ -1,4 +1,4 @@
-// Keys that come into a problem's cache on the device.
+// Appends keys to a problem's cache on the device.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -10,10 +10,10 @@
 
 namespace vkattn::harness {
 
-/// Takes the last keys of each batch entry, new_rows() of them, out of K and V, which hold all, and has the
-/// device append them: packed as the queries are, where these are packed alone. The bytes of K and V, and
-/// around them, must then be what they were; but where keys are turned, whose reference
-/// tests/gpu/rotary_test.cpp has. An error says where they are not.
+/// K and V hold all keys. This takes the last new_rows() keys of each batch entry out of them and lets the
+/// device append them again. The new rows are packed like the queries if only the queries are packed.
+/// Afterwards the bytes in and around K and V must be as before, and an error says where they are not. Keys
+/// that are rotated are not compared: tests/gpu/rotary_test.cpp has their reference.
 [[nodiscard]] Result<void> append_keys(const Runtime& runtime, const Problem& problem,
                                        const SmallInputs& inputs,
                                        const detail::PerTensor<TensorBuffer>& tensors);

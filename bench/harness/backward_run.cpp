@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kGradOutputStream = 40;
 
-/// Rows of packed keys that belong to a sequence; of others all.
+/// Which rows of packed keys belong to a sequence. If keys are not packed, all do.
 std::vector<bool> written_keys(const AttentionDesc& desc, const reference::Inputs& inputs) {
   const TensorExtents extents = key_extents(desc, 1);
   std::vector<bool> written(static_cast<std::size_t>(extents.batch * extents.rows), !desc.has_packed_keys());
@@ -32,8 +32,8 @@ std::vector<bool> written_keys(const AttentionDesc& desc, const reference::Input
   return written;
 }
 
-/// Where the whole would take a float64 reference more than about a second: rows and keys from one end to the
-/// other of the first and the last KV head, or of the last alone.
+/// If the float64 reference would take more than about a second for everything, this selects rows and keys
+/// from one end to the other, of the first and the last KV head, or of the last KV head alone.
 reference::GradientSelection selected(const AttentionDesc& desc, const RowSelection& selection) {
   constexpr double kFewPairs = 1 << 19, kManyPairs = 1 << 21;
   const double of_head = static_cast<double>(desc.query_length) * static_cast<double>(desc.kv_length) *
@@ -45,7 +45,7 @@ reference::GradientSelection selected(const AttentionDesc& desc, const RowSelect
   if (heads > 1 && of_head <= kManyPairs) chosen.heads.emplace_back(0, 0);
   const std::int64_t each =
       std::max<std::int64_t>(1, selection.max_rows / static_cast<std::int64_t>(chosen.heads.size()));
-  // An odd step comes to all places in blocks.
+  // A row's position in its block varies, because the step is odd.
   const auto step = [&](std::int64_t length) { return detail::divide_up(length, each) | 1; };
   chosen.row_step = step(desc.query_length);
   chosen.key_step = step(desc.kv_length);
@@ -80,7 +80,7 @@ Result<BackwardRun> BackwardRun::after(const Runtime& runtime, ProblemRun forwar
   return run;
 }
 
-/// Of rows that the forward pass has written; all others are poisoned.
+/// Fills the rows that the forward pass has written. All other rows are poisoned.
 Result<void> BackwardRun::fill_grad_output() {
   const TensorShape shape = shape_of(detail::row_of(&BackwardTensors::grad_output), desc_);
   const DataType type = shape.desc.type;

@@ -1,4 +1,4 @@
-// A problem's backward pass on a device: the forward pass, a random gradient of its output, poisoned
+// The backward pass of a problem on a device: the forward pass, a random gradient of its output, poisoned
 // gradients between guard bands, and the comparison with the float64 reference.
 #pragma once
 
@@ -19,12 +19,12 @@ using bench::with_all_gradients;
 
 class BackwardRun {
  public:
-  /// Runs the forward pass, by the kernel of that name or by the library's choice, and makes up a gradient of
-  /// its output. The descriptor's problem is the problem's own.
+  /// Runs the forward pass with the kernel of that name or with the library's choice, and makes a random
+  /// gradient of its output. The problem inside `desc` must be `problem.desc`.
   [[nodiscard]] static Result<BackwardRun> create(const Runtime& runtime, const Problem& problem,
                                                   const BackwardDesc& desc,
                                                   std::string_view forward_kernel = "lane");
-  /// After a forward pass that wrote its lse. The gradient of its output is still to be written.
+  /// Starts from a forward pass that wrote its lse. The caller still has to write the gradient of its output.
   [[nodiscard]] static Result<BackwardRun> after(const Runtime& runtime, ProblemRun forward,
                                                  const BackwardDesc& desc);
 
@@ -36,17 +36,19 @@ class BackwardRun {
     return tensors_[which];
   }
 
-  /// What its elements are stored as.
+  /// The type that the elements of a tensor are stored as.
   [[nodiscard]] DataType type(BufferRange BackwardTensors::*which) const {
     return detail::row_of(which).storage(desc_).type;
   }
 
-  /// Poisons the gradients, and the workspace with NaN, and runs the plan; nanoseconds of the execution.
+  /// Poisons the gradients, fills the workspace with NaN and runs the plan. Returns the nanoseconds of the
+  /// execution.
   [[nodiscard]] Result<double> execute(const Runnable& plan);
-  /// Compares gradients with the reference, and checks the guard bands. Where not all rows are wanted and
-  /// there are many, of Q, K and V about so many each, and nothing of what is summed over all of them.
+  /// Compares gradients with the reference, and checks the guard bands. If `selection` limits the rows and
+  /// there are more, it compares about that many rows of each of Q, K and V, and no gradient that is summed
+  /// over all rows.
   [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {}) const;
-  /// The bytes of all gradients with what lies around them.
+  /// The bytes of all gradients and of their guard bands.
   [[nodiscard]] Result<std::vector<std::vector<std::byte>>> bytes() const;
 
  private:
@@ -65,7 +67,7 @@ class BackwardRun {
   BackwardDesc desc_;
   detail::PerTensor<TensorBuffer, BackwardTensors> tensors_;
   DataType factor_type_ = DataType::kFloat32;  ///< BackwardPlan::probability_type() of the plan executed last
-  double least_largest_weight_ = 0;            ///< the same: detail::least_largest_weight()
+  double least_largest_weight_ = 0;            ///< detail::least_largest_weight() of the plan executed last
 };
 
 }  // namespace vkattn::harness

@@ -1,4 +1,4 @@
-// The comparison of a run's outputs with the float64 reference.
+// Compares a run's outputs with the float64 reference.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -56,7 +56,7 @@ struct OutputViews {
   OutputView weights;
 };
 
-/// Compares rows; one for each thread.
+/// Compares rows. Each thread has a Comparison of its own.
 class Comparison {
  public:
   Comparison(const AttentionDesc& desc, const reference::Inputs& inputs, const OutputViews& views,
@@ -91,7 +91,7 @@ class Comparison {
     }
   }
 
-  /// Takes over what another thread found; of equal errors the one in the first row.
+  /// Adds what another thread found. Of equal errors the one in the earlier row counts.
   void merge(const Comparison& other) {
     const CheckReport& from = other.report_;
     const bool worse = from.largest_share > report_.largest_share ||
@@ -124,7 +124,7 @@ class Comparison {
   /// The element that is compared.
   struct Element {
     reference::RowIndex row;
-    std::size_t number;  ///< of the row
+    std::size_t number;  ///< the number of the row among the compared rows
     CheckedOutput output;
     std::int64_t index;  ///< dim or key
   };
@@ -166,7 +166,7 @@ class Comparison {
   std::size_t worst_row_ = kNoRow;
 };
 
-/// Compares all rows on all processors. The calling thread works too and reports progress.
+/// Compares all rows on all processors. The calling thread compares rows too and reports progress.
 CheckReport compare_rows(const std::vector<reference::RowIndex>& rows, const Comparison& prototype,
                          const Progress& progress) {
   const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
@@ -254,7 +254,7 @@ std::string CheckReport::where_text() const {
 
 std::string CheckReport::values_text(int digits) const {
   constexpr int kAllDigits = std::numeric_limits<double>::max_digits10;
-  const bool differ = expected < got || expected > got;  // of NaN there is one text
+  const bool differ = expected < got || expected > got;  // every NaN has the same text
   while (differ && digits < kAllDigits && text(expected, digits) == text(got, digits)) ++digits;
   return "expected " + text(expected, digits) + ", got " + text(got, digits);
 }
@@ -289,7 +289,7 @@ std::string CheckReport::to_string() const {
 
 namespace {
 
-/// Reads tensors of the table into views: those that are written, or those that are not.
+/// Reads tensors of the table into views: the written ones if `written`, otherwise the others.
 Result<void> read_views(const Runtime& runtime, const detail::PerTensor<TensorBuffer>& tensors, bool written,
                         detail::PerTensor<HostView>& views) {
   for (const detail::TensorRow& row : detail::tensor_table()) {

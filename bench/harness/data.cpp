@@ -1,4 +1,4 @@
-// Counter-based random numbers and what is made of them.
+// Counter-based random numbers, and the data made from them.
 #include "harness/data.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ double random_uniform(std::uint64_t stream, std::uint64_t counter) {
   return static_cast<double>(random_bits(stream, counter) >> 11U) * 0x1p-53;
 }
 
-/// Box and Muller: two uniform numbers give two normal ones.
+/// The Box-Muller transform: two uniform numbers give two normal numbers.
 double NormalNumbers::at(std::uint64_t counter) {
   const std::uint64_t pair = counter / 2;
   if (pair != pair_) {
@@ -77,15 +77,15 @@ TensorData::TensorData(const Problem& problem, TensorRole role)
   dims_ = role == TensorRole::kValue ? desc.value_dim : desc.head_dim;
 }
 
-/// What all queries that read a KV head have in common: +1 or -1 along each dim.
+/// A direction that all queries of a KV head share: +1 or -1 along each dim.
 double TensorData::direction(const Position& position, std::int64_t kv_head) const {
   const std::int64_t group = position.batch * problem_.desc.kv_heads + kv_head;
   const auto counter = static_cast<std::uint64_t>(group * problem_.desc.head_dim + position.dim);
   return (random_bits(stream_of(problem_.seed, kDirectionStream), counter) & 1U) != 0 ? 1.0 : -1.0;
 }
 
-/// Queries get a common direction, and one key of each head lies along it, eight times as long as the others'
-/// spread: at magnitude 1 its score is above all others by far.
+/// Gives queries a common direction. One key of each head lies along it and is eight times as long as the
+/// spread of the others. At magnitude 1 its score is far above all others.
 double TensorData::dominant(const Position& position, double random) const {
   const AttentionDesc& desc = problem_.desc;
   if (role_ == TensorRole::kValue) return random;
@@ -100,7 +100,7 @@ double TensorData::dominant(const Position& position, double random) const {
 }
 
 double TensorData::element(const Position& position) {
-  // Unsigned, because with strides of 0 there may be more positions than 63 bits count.
+  // Unsigned, because a tensor with strides of 0 may have more positions than 63 bits can count.
   const auto unsigned_of = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t vector =
       (unsigned_of(position.batch) * unsigned_of(heads_) + unsigned_of(position.head)) * unsigned_of(rows_) +

@@ -1,5 +1,5 @@
-// The random data of a problem: each element a function of seed, tensor and position alone, so that any part
-// of any tensor can be made by itself, in any order, and is the same in every memory layout.
+// The random data of a problem. Each element is a function of seed, tensor and position alone. So any part of
+// any tensor can be made by itself, in any order, and is the same in every memory layout.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ using bench::Problem;
 
 enum class TensorRole : std::uint32_t { kQuery = 1, kKey = 2, kValue = 3 };
 
-/// A position in a tensor: batch entry, head of that tensor, row, dim.
+/// A position in a tensor: batch entry, head of this tensor, row, dim.
 struct Position {
   std::int64_t batch = 0;
   std::int64_t head = 0;
@@ -20,24 +20,24 @@ struct Position {
   std::int64_t dim = 0;
 };
 
-/// 64 well mixed bits for each number of a stream.
+/// 64 well mixed bits for each pair of stream and counter.
 [[nodiscard]] std::uint64_t random_bits(std::uint64_t stream, std::uint64_t counter);
-/// Uniform in [0, 1).
+/// A number from a uniform distribution over [0, 1).
 [[nodiscard]] double random_uniform(std::uint64_t stream, std::uint64_t counter);
 
-/// The independent streams of one seed: numbers 1 to 3 are the tensors' roles.
+/// The independent streams of one seed. Numbers 1 to 3 are the tensors' roles.
 [[nodiscard]] std::uint64_t stream_of(std::uint64_t seed, std::uint64_t number);
 
-inline constexpr std::uint64_t kDirectionStream = 16;  ///< what kDominant draws besides
+inline constexpr std::uint64_t kDirectionStream = 16;  ///< more data for DataKind::kDominant
 inline constexpr std::uint64_t kDominantKeyStream = 17;
 inline constexpr std::uint64_t kMaskStream = 18;
 inline constexpr std::uint64_t kHiddenStream = 19;
 inline constexpr std::uint64_t kSlopeStream = 20;
 inline constexpr std::uint64_t kPageStream = 22;
 inline constexpr std::uint64_t kScoreStream = 23;
-inline constexpr std::uint64_t kPerHeadStream = 256;  ///< and the binding of the tensor
+inline constexpr std::uint64_t kPerHeadStream = 256;  ///< plus the tensor's binding
 
-/// Normal numbers of a stream. They come in pairs, of which it keeps the last, so it is not thread-safe.
+/// Normal numbers of a stream. They come in pairs. The object keeps the last pair, so it is not thread-safe.
 class NormalNumbers {
  public:
   explicit NormalNumbers(std::uint64_t stream) : stream_(stream) {}
@@ -49,21 +49,22 @@ class NormalNumbers {
   double pair_values_[2] = {};
 };
 
-/// To float16, neither subnormal nor zero: Vulkan lets devices flush subnormals, in loads too.
+/// Converts to float16, but never to a subnormal or zero: Vulkan lets devices flush subnormals, also in
+/// loads.
 [[nodiscard]] std::uint16_t normal_half(float value);
-/// A number as a type of floats stores it, in the low bits: rounded to nearest even; float16 by
-/// normal_half().
+/// The bits of a number in a floating-point type, in the low bits of the result. It is rounded to nearest
+/// even, or by normal_half() for float16.
 [[nodiscard]] std::uint32_t stored_bits(float value, DataType type);
 
-/// Makes the elements of one tensor, by the positions of the problem whatever its memory: of a cache the key
-/// position, of packed sequences that within the sequence. Not thread-safe.
+/// Makes the elements of one tensor from positions in the problem, whatever the memory layout is. A row of a
+/// cache is a key position. A row of a packed tensor is a position within its sequence. Not thread-safe.
 class TensorData {
  public:
   TensorData(const Problem& problem, TensorRole role);
 
-  /// The element before rounding to the storage type.
+  /// The element before it is rounded to the storage type.
   [[nodiscard]] double element(const Position& position);
-  /// The element as stored, in the low bits: rounded to nearest even; float16 never subnormal or zero.
+  /// The stored element in the low bits, rounded to nearest even. A float16 is never subnormal or zero.
   [[nodiscard]] std::uint32_t stored(const Position& position);
 
  private:
@@ -81,8 +82,8 @@ class TensorData {
   std::int64_t dims_ = 1;
 };
 
-/// Q is drawn with this magnitude at most. Beyond it scores grow so large that their rounding in float32
-/// alone makes the tolerance wider than the output, and a comparison would show nothing.
+/// The largest magnitude that Q is drawn with. With larger queries the scores grow so large that their
+/// float32 rounding makes the tolerance wider than the output, and a comparison would show nothing.
 inline constexpr double kLargestQueryMagnitude = 10.0;
 
 }  // namespace vkattn::harness

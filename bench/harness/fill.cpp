@@ -1,4 +1,4 @@
-// Filling: see fill.hpp.
+// The data of a problem's inputs: see fill.hpp.
 #include "harness/fill.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace vkattn::harness {
 namespace {
 
-/// Encodes the elements of one tensor as they are stored.
+/// Encodes the elements of one tensor into their storage type.
 class Encoder {
  public:
   Encoder(const Problem& problem, TensorRole role, const SmallInputs& inputs, DataType type)
@@ -23,7 +23,7 @@ class Encoder {
         type_(type),
         scales_(role == TensorRole::kValue ? inputs.value_scales : inputs.key_scales) {}
 
-  /// One element, or the block that `position.dim` counts.
+  /// Encodes one element, or the block with the number `position.dim`.
   std::span<const std::byte> encode(Position position) {
     const std::span<std::byte> bytes(bytes_.data(), block_bytes(type_));
     if (type_ == DataType::kFloat8E4m3) {
@@ -35,8 +35,8 @@ class Encoder {
         value = static_cast<float>(data_.element(position));
         ++position.dim;
       }
-      // Results must not depend on whether a device flushes subnormal scales; but the device's own are what
-      // they are.
+      // Results must not depend on whether a device flushes subnormal scales. But the scales that the device
+      // itself writes are not changed.
       const bool on_device = is_appended(problem_, position.batch, position.row);
       quantise_block(type_, values_, bytes, on_device ? 0.0F : kLeastNormalScale);
     } else {
@@ -77,14 +77,14 @@ class MaskData {
     return static_cast<float>(normal_.at(counter(p)));
   }
 
-  /// Whatever is not 0 shows a key.
+  /// A byte of the mask. Every value other than 0 shows a key.
   [[nodiscard]] std::uint8_t boolean(const Position& p) const {
     constexpr std::array<std::uint8_t, 4> kTrue{1, 1, 0x80, 0xff};
     return is_hidden(p) ? std::uint8_t{0} : kTrue[random_bits(value_stream_, counter(p)) % kTrue.size()];
   }
 
-  /// 32 keys, of which a mask that does not vary along them uses the first; those beyond the last are shown,
-  /// for they must not be looked at.
+  /// The bits of 32 keys. A mask that does not vary along the keys uses the first bit only. Bits beyond the
+  /// last key are set, because a kernel must not read them.
   [[nodiscard]] std::uint32_t word(Position p) const {
     const std::int64_t first = p.dim * 32;
     std::uint32_t bits = 0;
@@ -111,11 +111,11 @@ class MaskData {
   std::uint64_t value_stream_;
 };
 
-/// Elements of a tensor, and where they lie.
+/// Encoded elements of a tensor, and their places.
 struct EncodedPart {
   struct Run {
-    std::int64_t byte = 0;  // of the tensor
-    std::size_t first = 0;  // of `bytes`
+    std::int64_t byte = 0;  // offset in the tensor
+    std::size_t first = 0;  // index in `bytes`
     std::size_t size = 0;
   };
   std::vector<Run> runs;
@@ -133,7 +133,7 @@ struct EncodedPart {
 /// Elements that one thread makes at a time.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 18U;
 
-/// What it takes to make any part of a tensor.
+/// Everything that is needed to make any part of a tensor.
 struct TensorPart {
   const Problem& problem;
   TensorRole role;
@@ -177,7 +177,7 @@ void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inp
   for (std::int64_t first = 0; first < lines; first += threads * step) {
     std::vector<std::future<EncodedPart>> parts;
     const std::int64_t end = std::min(lines, first + threads * step);
-    // A tensor of one part needs no thread.
+    // A tensor of a single part needs no thread.
     const auto policy =
         end - first <= step ? std::launch::deferred : std::launch::async | std::launch::deferred;
     for (std::int64_t line = first; line < end; line += step) {

@@ -1,4 +1,4 @@
-// What lies in the memory of a problem's inputs: element by element, without a device.
+// The bytes of a problem's inputs, made element by element without a device.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 
 namespace vkattn::harness {
 
-/// Takes elements, or blocks of a block format, that lie one after the other from a byte on that is counted
+/// Takes consecutive elements, or consecutive blocks of a block format. `byte` is the offset of the first one
 /// from the tensor's first element.
 using PutElement = std::function<void(std::int64_t byte, std::span<const std::byte> elements)>;
 
-/// Which keys: all, or those that a cache holds before the problem's append.
+/// Which keys to give: all, or those that a cache holds before the problem's append.
 enum class Keys { kAll, kBeforeAppend };
 
-/// Gives each element of Q, K or V that belongs to the problem, lowest address first. Rows of memory that
-/// hold no row of the problem are left out. Large tensors are made by a thread for each processor; `put` is
-/// called by the caller's alone.
+/// Gives each element of Q, K or V that belongs to the problem, lowest address first. It leaves out rows of
+/// memory that hold no row of the problem. One thread for each processor makes large tensors, but only the
+/// caller's thread calls `put`.
 void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put,
                  Keys keys = Keys::kAll);
 
-/// Gives each element of the mask, of bits each word of 32, lowest address first.
+/// Gives each element of the mask, lowest address first. For a mask of bits an element is a word of 32.
 void fill_mask(const Problem& problem, const PutElement& put);
 
-/// What lies around a mask: NaN, or bytes and bits that show keys.
+/// The pattern around a mask: NaN, or bytes and bits that show keys.
 [[nodiscard]] Pattern mask_filler(MaskType type);
 
 }  // namespace vkattn::harness

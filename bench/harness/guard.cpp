@@ -56,7 +56,7 @@ void check_guards(std::string_view name, const TensorShape& shape, const Problem
   Gaps gaps(bytes, pattern);
   std::size_t at = 0;
   AddressOrder(shape).for_each([&](std::int64_t offset, const Position& position) {
-    if (!is_written(position)) return;  // part of the gap then
+    if (!is_written(position)) return;  // then the element is part of the gap
     const std::size_t element =
         static_cast<std::size_t>(tensor.offset) + static_cast<std::size_t>(offset) * size;
     gaps.check(at, element);

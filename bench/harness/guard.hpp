@@ -1,4 +1,4 @@
-// What must not be written around and between the elements of an output.
+// Checks the bytes around and between the elements of an output, which no kernel may write.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 
 namespace vkattn::harness {
 
-/// Which rows of the outputs are to be written: not those beyond a query length, nor those of a packed tensor
+/// Which rows of the outputs a plan must write: not those beyond a query length, nor those of a packed tensor
 /// that belong to no sequence.
 class WrittenRows {
  public:
   WrittenRows(const AttentionDesc& desc, const reference::Inputs& inputs);
 
-  /// A row of O and lse as it lies in memory.
+  /// Whether a row of O and lse, as it lies in memory, must be written.
   [[nodiscard]] bool stored(const Position& position) const {
     return all_ || stored_[static_cast<std::size_t>(position.batch * stored_rows_ + position.row)];
   }
-  /// A row of the weights, which are never packed.
+  /// Whether a row of the weights, which are never packed, must be written.
   [[nodiscard]] bool weights(const Position& position) const {
     return all_ || position.row < lengths_[static_cast<std::size_t>(position.batch)];
   }
@@ -34,8 +34,8 @@ class WrittenRows {
   std::vector<std::int64_t> lengths_;
 };
 
-/// Walks an output's whole buffer: elements of rows that are to be written must not hold the pattern of
-/// output_poison() any more, every other byte must. Adds what it finds to the report.
+/// Walks the whole buffer of an output. Elements of rows that must be written must no longer hold the pattern
+/// of output_poison(). Every other byte must still hold it. Adds what it finds to the report.
 void check_guards(std::string_view name, const TensorShape& shape, const ProblemRun::Tensor& tensor,
                   std::span<const std::byte> bytes, const std::function<bool(const Position&)>& is_written,
                   CheckReport& report);

@@ -1,4 +1,4 @@
-// A tensor's bytes on the host.
+// The bytes of a tensor on the host.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace vkattn::harness {
 
-/// A buffer's bytes: the mapped memory itself, or a copy.
+/// The bytes of a buffer: the mapped memory itself, or a copy.
 class HostView {
  public:
   static Result<HostView> of(const Runtime& runtime, const TensorBuffer& tensor) {
@@ -19,16 +19,16 @@ class HostView {
     if (view.bytes_.empty()) {
       view.copy_.resize(static_cast<std::size_t>(tensor.buffer.size()));
       if (Result<void> s = runtime.read(tensor.buffer, 0, view.copy_); !s.ok()) return s.error();
-      view.bytes_ = view.copy_;  // a moved vector keeps its memory, so the span stays right
+      view.bytes_ = view.copy_;  // a moved vector keeps its memory, so the span stays valid
     }
     view.offset_ = static_cast<std::size_t>(tensor.offset);
     view.tensor_bytes_ = static_cast<std::size_t>(tensor.bytes);
     return view;
   }
 
-  /// Of the whole buffer.
+  /// The bytes of the whole buffer.
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  /// Of the tensor.
+  /// The bytes of the tensor.
   [[nodiscard]] std::span<const std::byte> tensor() const {
     return bytes_.empty() ? bytes_ : bytes_.subspan(offset_, tensor_bytes_);
   }

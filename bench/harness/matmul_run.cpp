@@ -17,7 +17,7 @@ namespace vkattn::harness {
 namespace {
 
 constexpr BufferRange MatmulTensors::*kOutput = &MatmulTensors::output;
-constexpr std::uint64_t kFirstStream = 64;  // beyond those of data.hpp that attention draws from
+constexpr std::uint64_t kFirstStream = 64;  // beyond the streams of data.hpp that attention draws from
 
 /// Gives each element or block of a tensor.
 class Elements {

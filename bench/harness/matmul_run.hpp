@@ -1,5 +1,5 @@
-// A matrix multiplication brought to life on a device, as ProblemRun does it for attention: random inputs
-// between NaN, poisoned outputs, guard bands, execution, and the comparison with the float64 reference.
+// A matrix multiplication on a device, as ProblemRun is for attention: random inputs between NaN, poisoned
+// outputs, guard bands, execution, and the comparison with the float64 reference.
 #pragma once
 
 #include <vkattn/matmul.hpp>
@@ -15,25 +15,26 @@
 
 namespace vkattn::harness {
 
-/// What to multiply, with random data.
+/// A multiplication with random data.
 struct MatmulProblem {
   MatmulDesc desc;
   std::uint64_t seed = 1;
   std::int64_t shift = 0;  ///< elements between an aligned place and the first element of each tensor
 };
 
-/// Buffers of one problem.
+/// The buffers of one problem.
 class MatmulRun {
  public:
-  /// Allocates and fills inputs, poisons the output; what accumulates begins with random numbers.
+  /// Allocates and fills the inputs, and poisons the output. An output that is added to begins with random
+  /// numbers.
   [[nodiscard]] static Result<MatmulRun> create(const Runtime& runtime, const MatmulProblem& problem);
 
-  /// Fills the output once more with what it had at first.
+  /// Fills the output again with its first contents.
   [[nodiscard]] Result<void> poison_output();
-  /// Makes bindings, executes the plan once and waits; nanoseconds of the execution.
+  /// Makes bindings, executes the plan once and waits. Returns the nanoseconds of the execution.
   [[nodiscard]] Result<double> execute(const Runnable& plan);
-  /// Compares rows of all products, spread over them; guard bands and elements that were not written are
-  /// those of all.
+  /// Compares rows that are spread over all products. It checks the guard bands and looks for unwritten
+  /// elements in all rows.
   [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {}) const;
 
   /// The resolved descriptor.
@@ -41,7 +42,7 @@ class MatmulRun {
   [[nodiscard]] MatmulTensors tensors() const { return ranges_of(buffers_); }
   /// The bytes of the output's whole buffer.
   [[nodiscard]] Result<std::vector<std::byte>> output_bytes() const;
-  /// What lies in the buffer of a tensor.
+  /// The buffer of a tensor, and the tensor's place in it.
   [[nodiscard]] const TensorBuffer& buffer(BufferRange MatmulTensors::*tensor) const {
     return buffers_[tensor];
   }
@@ -54,7 +55,7 @@ class MatmulRun {
   const Runtime* runtime_;
   MatmulProblem problem_;
   detail::PerTensor<TensorBuffer, MatmulTensors> buffers_;
-  std::vector<std::byte> before_;  ///< of the output, where it accumulates
+  std::vector<std::byte> before_;  ///< the first contents of an output that is added to
 };
 
 }  // namespace vkattn::harness

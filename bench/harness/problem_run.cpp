@@ -1,4 +1,4 @@
-// Buffers of a problem: where tensors lie in them, what fills them, and one execution.
+// The buffers of a problem: the places of tensors in them, the data that fill them, and one execution.
 #include "harness/problem_run.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace vkattn::harness {
 namespace {
 
-/// Tensors whose elements overlap cannot be filled element by element.
+/// Refuses a tensor whose elements overlap: it cannot be filled element by element.
 Result<void> check_nested(std::string_view name, const TensorShape& shape) {
   if (AddressOrder(shape).is_nested()) return {};
   return Error{ErrorCode::kUnsupported,
@@ -24,7 +24,7 @@ Result<void> check_nested(std::string_view name, const TensorShape& shape) {
                    " overlap by its strides, so that random data cannot be laid into it"};
 }
 
-/// Lengths are one for each batch entry.
+/// Checks that a list of lengths has one length for each batch entry.
 Result<void> check_counts(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   const bool of_keys = desc.kv_lengths != Lengths::kUniform;
@@ -64,7 +64,7 @@ Result<ProblemRun> ProblemRun::create(const Runtime& runtime, const Problem& pro
   return run;
 }
 
-/// Tables are bound to their last element, as indices are clamped to what is bound.
+/// Each table's binding ends with its last element, because the shader clamps indices to the bound range.
 Result<void> ProblemRun::place_score_function() {
   ProblemScore score = make_score(problem_);
   for (std::size_t i = 0; i < score.tables.size(); ++i) {
@@ -103,8 +103,8 @@ Result<void> ProblemRun::fill_inputs() {
 }
 
 Result<void> ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
-  // Around lengths lie others that would show every key, NaN rows included; around page numbers one of a page
-  // that holds nothing but NaN, where there is one.
+  // The numbers around lengths would show every key, rows of NaN too. The numbers around page numbers name a
+  // page that holds only NaN, if there is one.
   const Pattern longest = pattern_of(0x7fffffffU);
   const Pattern spare = pattern_of(spare_page(problem_.desc, inputs));
   const Pattern nan = input_filler(DataType::kFloat32);

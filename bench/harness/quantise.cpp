@@ -11,10 +11,10 @@
 namespace vkattn::harness {
 namespace {
 
-/// What the elements of a block are multiplied by; 0 where they are all to be 0.
+/// The factor for all elements of a block. It is 0 if all elements must become 0.
 float inverse_of(float scale) {
   constexpr float kLeastWithReciprocal = 0x1p-126F;
-  return std::abs(scale) >= kLeastWithReciprocal ? 1.0F / scale : 0.0F;  // of NaN, 0
+  return std::abs(scale) >= kLeastWithReciprocal ? 1.0F / scale : 0.0F;  // 0 if `scale` is NaN
 }
 
 void store_q8_0_codes(std::span<const float> values, float inverse, std::byte* codes) {
@@ -26,7 +26,7 @@ void store_q8_0_codes(std::span<const float> values, float inverse, std::byte* c
 
 void store_q4_0_codes(std::span<const float> values, float inverse, std::byte* codes) {
   const auto code = [&](std::size_t i) {
-    // NaN times 0 must not be converted.
+    // NaN times 0 is NaN, which must not be converted to an integer.
     const float scaled = inverse == 0 ? 0.0F : values[i] * inverse;
     return static_cast<unsigned>(std::clamp(scaled + 8.5F, 0.0F, 15.0F));
   };
@@ -39,7 +39,7 @@ void store_q4_0_codes(std::span<const float> values, float inverse, std::byte* c
 void quantise_block(DataType type, std::span<const float> values, std::span<std::byte> block,
                     float least_scale) {
   assert(is_quantised(type) && values.size() == block_elements(type) && block.size() == block_bytes(type));
-  float extreme = 0;  // the first of the largest magnitude
+  float extreme = 0;  // the first element of the largest magnitude
   bool finite = true;
   for (const float value : values) {
     finite = finite && std::isfinite(value);

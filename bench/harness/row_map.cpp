@@ -1,4 +1,4 @@
-// Row map: see row_map.hpp. Written without the reference's own mapping, which it is to check.
+// The row map: see row_map.hpp. It does not use the reference's own mapping, because it checks that mapping.
 #include "harness/row_map.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ void RowMap::add_ring(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   for (std::int64_t b = 0; b < desc.batch; ++b) {
     const std::int64_t length = key_length(problem, b);
-    // As the cache would be written: later keys take the place of earlier ones.
+    // Writes as the cache would: later keys take the place of earlier ones.
     for (std::int64_t j = std::max<std::int64_t>(0, length - rows_); j < length; ++j)
       put(b, j % rows_, {b, j});
   }

@@ -1,4 +1,4 @@
-// Which query or key of the problem lies at a row of a tensor's memory.
+// Which query or key of the problem lies in a row of a tensor's memory.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,17 @@
 
 namespace vkattn::harness {
 
-/// The keys of a batch entry that is not packed.
+/// The number of keys of a batch entry that is not packed.
 [[nodiscard]] std::int64_t key_length(const Problem& problem, std::int64_t batch);
 
-/// The keys of a batch entry that come by the problem's append, but for those at positions below 0:
-/// problem.appended, or of packed queries at most as many as there are.
+/// The number of keys of a batch entry that the problem appends: problem.appended, or with packed queries at
+/// most the number of queries. Keys at positions below 0 do not count.
 [[nodiscard]] std::int64_t new_rows(const Problem& problem, std::int64_t batch);
 
-/// That a key comes by the problem's append.
+/// Whether the problem appends this key.
 [[nodiscard]] bool is_appended(const Problem& problem, std::int64_t batch, std::int64_t key);
 
-/// From rows of memory to rows of the problem, for Q, K and V in every form that a cache and packed sequences
-/// give them.
+/// Maps rows of memory to rows of the problem, for Q, K and V in every form of cache and packed sequences.
 class RowMap {
  public:
   RowMap(const Problem& problem, const SmallInputs& inputs, TensorRole role);
@@ -30,8 +29,8 @@ class RowMap {
     std::int64_t batch = 0;
     std::int64_t row = 0;
   };
-  /// Nothing where no row of the problem lies: spare pages, the unused part of a ring, rows beyond the last
-  /// sequence.
+  /// Nothing if the row holds no row of the problem: in spare pages, in the unused part of a ring, beyond the
+  /// last sequence.
   [[nodiscard]] std::optional<Place> at(std::int64_t batch, std::int64_t row) const;
 
  private:
@@ -42,7 +41,7 @@ class RowMap {
   void put(std::int64_t batch, std::int64_t row, Place place);
 
   bool is_identity_ = true;
-  std::int64_t rows_ = 0;  ///< of each batch entry of the memory
+  std::int64_t rows_ = 0;  ///< rows of each batch entry in memory
   std::vector<Place> places_;
 };
 

@@ -1,4 +1,4 @@
-// Which rows of an output to compare where not all are wanted.
+// Selects rows to compare: see row_selection.hpp.
 #include "harness/row_selection.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace vkattn::harness {
 namespace {
 
-/// Query positions where kernels are likely to go wrong: both ends, and the first and last edges of tiles.
+/// Query positions where kernels are likely to fail: both ends, and the first and last edges of tiles.
 std::vector<std::int64_t> edge_positions(std::int64_t length) {
   std::set<std::int64_t> edges{0, length - 1};
   for (const std::int64_t tile : {16, 32, 64}) {
@@ -30,7 +30,7 @@ struct Before {
   }
 };
 
-/// The batch entries that have rows, with their numbers of queries.
+/// A batch entry that has rows, and the number of its queries.
 struct Entry {
   std::int64_t batch = 0;
   std::int64_t length = 0;
@@ -46,7 +46,7 @@ std::vector<Entry> entries_with_rows(const AttentionDesc& desc, const reference:
   return entries;
 }
 
-/// Chooses rows one by one; what is drawn depends on the seed alone.
+/// Chooses rows one by one. The random rows depend on the seed alone.
 class Chooser {
  public:
   Chooser(const AttentionDesc& desc, const std::vector<Entry>& entries, const RowSelection& selection)
@@ -64,7 +64,7 @@ class Chooser {
       const Entry& entry = random_entry();
       chosen_.insert({entry.batch, below(heads_), std::min(position, entry.length - 1)});
     }
-    while (chosen_.size() < wanted) {  // ends, as there are more rows than are wanted
+    while (chosen_.size() < wanted) {  // this loop ends, because there are more rows than are wanted
       const Entry& entry = random_entry();
       chosen_.insert({entry.batch, below(heads_), below(entry.length)});
     }
@@ -93,7 +93,7 @@ std::vector<reference::RowIndex> select_rows(const AttentionDesc& desc, const re
                                              const RowSelection& selection) {
   const std::vector<Entry> entries = entries_with_rows(desc, inputs);
   if (entries.empty()) return {};
-  // batch * query_heads fits 31 bits and query_length 30, by validate().
+  // batch * query_heads fits 31 bits and query_length fits 30 bits, by validate().
   std::int64_t total = 0;
   for (const Entry& entry : entries) total += entry.length * desc.query_heads;
   if (selection.max_rows >= 0 && selection.max_rows < total)

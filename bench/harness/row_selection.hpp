@@ -1,4 +1,4 @@
-// Which rows of an output to compare where not all are wanted.
+// Selects the rows of an output to compare, if not all are wanted.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace vkattn::harness {
 
-/// The rows that are to be written, in ascending order: all, or first, last, around tile edges and random
-/// ones.
+/// The rows that a plan must write, in ascending order: all of them, or first, last, rows around tile edges
+/// and random rows.
 [[nodiscard]] std::vector<reference::RowIndex> select_rows(const AttentionDesc& desc,
                                                            const reference::Inputs& inputs,
                                                            const RowSelection& selection);

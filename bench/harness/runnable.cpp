@@ -1,4 +1,4 @@
-// Plans of any kind.
+// Plans of any kind: see runnable.hpp.
 #include "harness/runnable.hpp"
 
 #include <type_traits>

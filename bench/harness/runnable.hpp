@@ -1,4 +1,4 @@
-// A plan to be run on the tensors of a problem, whatever it computes and whoever made it.
+// A plan that runs on the tensors of a problem. It may compute anything, and anyone may have made it.
 #pragma once
 
 #include <vkattn/backward.hpp>
@@ -17,20 +17,20 @@
 
 namespace vkattn::harness {
 
-/// What plans are bound to.
+/// The tensors that a plan is bound to.
 using AnyTensors = std::variant<AttentionTensors, BackwardTensors, MatmulTensors>;
 
-/// A plan of the library's or the laboratory's baseline. Cheap to copy.
+/// A plan of the library or of the laboratory's baseline. It is cheap to copy.
 class Runnable {
  public:
   Runnable(AttentionPlan plan) : plan_(std::move(plan)) {}
   Runnable(UnfusedPlan plan) : plan_(std::move(plan)) {}
   Runnable(BackwardPlan plan) : plan_(std::move(plan)) {}
   Runnable(MatmulPlan plan) : plan_(std::move(plan)) {}
-  /// As Runtime::make_plan; PlanOptions::kernel may also name the baseline.
+  /// Works like Runtime::make_plan. PlanOptions::kernel may also name the baseline.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const AttentionDesc& desc,
                                                const PlanOptions& options);
-  /// Of what the problem asks for. Options that its plans have not are errors.
+  /// Makes a plan for what the problem asks for. An option that this kind of plan does not have is an error.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const bench::Problem& problem,
                                                const PlanOptions& options);
 
@@ -39,15 +39,15 @@ class Runnable {
   [[nodiscard]] DataType probability_type() const;
   /// AttentionPlan::arithmetic_type().
   [[nodiscard]] DataType arithmetic_type() const;
-  /// For the library's own: the plan's.
+  /// Forwarded to the plan, if it is one of the library's own.
   /// @{
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
   /// @}
-  /// An empty buffer where none is needed.
+  /// Returns an empty buffer if the plan needs no workspace.
   [[nodiscard]] Result<Buffer> create_workspace(const Runtime& runtime) const;
-  /// The tensors are those of the plan's kind.
+  /// `tensors` must hold the tensors of the plan's kind.
   [[nodiscard]] Result<Bindings> make_bindings(const AnyTensors& tensors, const BufferRange& workspace) const;
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
 

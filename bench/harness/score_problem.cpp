@@ -1,4 +1,4 @@
-// Score functions of problems: see score_problem.hpp.
+// The score functions of problems: see score_problem.hpp.
 #include "harness/score_problem.hpp"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 using bench::ScoreKind;
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-constexpr std::int64_t kFarthest = 128;  // what the bias tells apart, either way
+constexpr std::int64_t kFarthest =
+    128;  // the largest distance, in either direction, that has a bias of its own
 
 using Score = std::function<double(double s, const reference::RowIndex& row, std::int64_t key)>;
 
@@ -64,7 +65,7 @@ ProblemScore prefix(const Problem& problem) {
           })};
 }
 
-/// Some eight documents of 1 to twice the average length, numbered from -1.
+/// Makes about eight documents of 1 to twice the average length, numbered from -1.
 std::vector<std::uint32_t> document_numbers(const Problem& problem) {
   const std::uint64_t stream = stream_of(problem.seed, kScoreStream);
   const auto tokens = static_cast<std::size_t>(

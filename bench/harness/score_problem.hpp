@@ -1,4 +1,4 @@
-// The score functions that problem strings name: their GLSL, their tables, and the same in C++ for the
+// The score functions that problem strings name: their GLSL, their tables, and the equivalent C++ for the
 // reference.
 #pragma once
 
@@ -15,23 +15,23 @@ namespace vkattn::harness {
 
 using bench::Problem;
 
-/// The members of ScoreFunctionDesc.
+/// The texts that ScoreFunctionDesc takes.
 struct ScoreText {
-  std::string source;  ///< empty: the problem has none
+  std::string source;  ///< empty if the problem has no score function
   std::string name;    ///< the word of the problem
   std::vector<ScoreBuffer> buffers;
 };
 
-/// What it takes to run and check it, too.
+/// Everything that is needed to run and check a score function.
 struct ProblemScore : ScoreText {
   std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
   reference::ScoreHook hook;                       ///< in float64
 };
 
-/// The function of Problem::score without its tables, which may be large.
+/// The score function of Problem::score, without its tables, which may be large.
 [[nodiscard]] ScoreText score_text(const Problem& problem);
 
-/// The function of Problem::score, its tables drawn from the problem's seed.
+/// The score function of Problem::score. Its tables are drawn from the problem's seed.
 [[nodiscard]] ProblemScore make_score(const Problem& problem);
 
 }  // namespace vkattn::harness

@@ -1,4 +1,4 @@
-// A stored result, and how far it is from the reference.
+// Reads a stored result, and measures how far it is from the reference.
 #pragma once
 
 #include <vkattn/data_type.hpp>
@@ -12,7 +12,7 @@
 
 namespace vkattn::harness {
 
-/// The element of a type of floats that begins there.
+/// The element of a floating-point type whose first byte is at `at`.
 [[nodiscard]] inline double loaded(const std::byte* at, DataType type) {
   std::uint32_t bits32 = 0;
   std::uint16_t bits16 = 0;
@@ -26,13 +26,14 @@ namespace vkattn::harness {
   return static_cast<double>(std::bit_cast<float>(bits32));
 }
 
-/// The largest number that a storage type holds, with the half step that still rounds to it.
+/// The smallest magnitude that no longer rounds to a finite number of the type.
 inline double overflow_threshold(DataType type) {
   return type == DataType::kFloat16 ? 65520.0 : type == DataType::kBfloat16 ? 0x1.ffp127 : 0x1.ffffffp127;
 }
 
-/// An error as a share of what is allowed. NaN and infinity are right only where they are expected, or where
-/// a type holds no such number. Where the tolerance is below 0 nothing is defined, so nothing is wrong.
+/// An error as a share of the tolerance. NaN and infinity are right only if they are expected, or if the type
+/// cannot hold the expected number. A tolerance below 0 means that the result is undefined, so nothing is
+/// wrong.
 [[nodiscard]] inline double share_of(double expected, double got, double tolerance, DataType type) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (tolerance < 0) return 0;

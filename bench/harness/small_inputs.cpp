@@ -12,7 +12,7 @@
 namespace vkattn::harness {
 namespace {
 
-/// 0, and the sum of the lengths so far after each.
+/// 0, and then the sum of the lengths up to and including each one.
 std::vector<std::int32_t> cumulative(const std::vector<std::int32_t>& lengths) {
   std::vector<std::int32_t> sums{0};
   for (const std::int32_t length : lengths) sums.push_back(sums.back() + length);
@@ -29,7 +29,7 @@ std::vector<std::int32_t> page_table(const Problem& problem) {
   for (std::size_t i = 0; i < std::min(entries, pages.size()); ++i) {
     std::swap(pages[i], pages[i + random_bits(stream, i) % (pages.size() - i)]);
   }
-  // A table given by hand may have more entries than there are pages: prefixes are shared then.
+  // A table given by hand may have more entries than there are pages. Then batch entries share pages.
   const std::size_t distinct = pages.size();
   pages.resize(entries);
   for (std::size_t i = distinct; i < entries; ++i) pages[i] = pages[i % distinct];
@@ -57,7 +57,7 @@ std::vector<float> head_scales(const Problem& problem, TensorRole role) {
   return scales;
 }
 
-/// A number for each query head.
+/// One number for each query head.
 std::vector<float> per_head(const Problem& problem, const detail::TensorRow& row) {
   const bool are_slopes = row.range == &AttentionTensors::alibi_slopes;
   const std::uint64_t slopes = stream_of(problem.seed, kSlopeStream);

@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kGuardBytes = 256;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
-/// Fills a buffer from its first byte to its last in pieces: a repeating pattern with elements put into it at
-/// growing offsets. Host memory stays at one piece, whatever the buffer's size.
+/// Fills a buffer in pieces from its first byte to its last. It writes a repeating pattern, and elements at
+/// growing offsets. Host memory holds one piece, whatever the buffer's size.
 class PieceWriter {
  public:
   PieceWriter(const Runtime& runtime, const Buffer& buffer, Pattern pattern)
@@ -31,7 +31,7 @@ class PieceWriter {
       while (offset >= start_ + piece_.size()) {
         if (Result<void> s = flush(); !s.ok()) return s;
       }
-      // A block may cross the border of a piece.
+      // A block may lie across the border between two pieces.
       const auto at = static_cast<std::size_t>(offset - start_);
       const std::size_t bytes = std::min(element.size(), piece_.size() - at);
       std::memcpy(piece_.data() + at, element.data(), bytes);
@@ -71,12 +71,12 @@ class PieceWriter {
 
 }  // namespace
 
-/// Gives a tensor of `bytes` its buffer; one without elements gets none.
 Result<void> place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_bytes,
                    TensorBuffer& tensor) {
   if (bytes == 0) return {};
   const std::int64_t offset = kGuardBytes + shift_bytes;
-  // Whole guards after the end, then up to a multiple of 256: ranges end with whole words.
+  // After the end come whole guards, then the rest up to a multiple of 256, so that ranges end with whole
+  // words.
   const std::int64_t end = detail::saturating_add(detail::saturating_add(offset, bytes), 2 * kGuardBytes - 1);
   if (end == detail::kMaxInt64) {
     return Error{ErrorCode::kInvalidArgument,
@@ -100,7 +100,6 @@ Result<void> place(const Runtime& runtime, const TensorShape& shape, std::int64_
   return place(runtime, *bytes, shift * element_bytes(shape.desc.type), tensor);
 }
 
-/// Writes what `fill` gives, and the pattern everywhere else.
 Result<void> fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
                        const std::function<void(const PutElement&)>& fill) {
   if (tensor.bytes == 0) return {};

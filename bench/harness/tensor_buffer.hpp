@@ -1,4 +1,4 @@
-// Tensors in buffers of their own, between guard bands, and what fills them.
+// Tensors in buffers of their own, between guard bands, and the functions that fill them.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -12,21 +12,21 @@
 
 namespace vkattn::harness {
 
-/// A tensor's place in its buffer. One without elements has none.
+/// A tensor's place in its buffer. A tensor without elements has no buffer.
 struct TensorBuffer {
   Buffer buffer;
   VkDeviceSize offset = 0;       ///< bytes before the first element
   VkDeviceSize bytes = 0;        ///< from the first element to the end of the last
-  VkDeviceSize bound_bytes = 0;  ///< what bindings get: `bytes` and the guard band after it
+  VkDeviceSize bound_bytes = 0;  ///< the size of the binding: `bytes` and the guard band after them
 };
 
-/// Gives a tensor of `bytes` its buffer, its first element at shift_bytes after the guard band.
+/// Makes a buffer for a tensor of `bytes`. The first element lies shift_bytes after the guard band.
 [[nodiscard]] Result<void> place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_bytes,
                                  TensorBuffer& tensor);
-/// The same with a shift in elements.
+/// Makes a buffer for a tensor of this shape. The shift counts elements.
 [[nodiscard]] Result<void> place(const Runtime& runtime, const TensorShape& shape, std::int64_t shift,
                                  TensorBuffer& tensor);
-/// The same for all tensors that the descriptor uses.
+/// Makes the buffers of all tensors that the descriptor uses.
 template <class Desc, class Tensors>
 [[nodiscard]] Result<void> place_used(const Runtime& runtime, const Desc& desc, std::int64_t shift,
                                       detail::PerTensor<TensorBuffer, Tensors>& tensors) {
@@ -37,12 +37,12 @@ template <class Desc, class Tensors>
   return {};
 }
 
-/// Writes what `fill` gives, lowest address first, and the pattern everywhere else.
+/// Writes the elements that `fill` gives, lowest address first. Every other byte gets the pattern.
 [[nodiscard]] Result<void> fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
                                      const std::function<void(const PutElement&)>& fill);
 [[nodiscard]] Result<void> fill_pattern(const Runtime& runtime, const TensorBuffer& tensor, Pattern pattern);
 
-/// What bindings get; null for a tensor without elements.
+/// The range for a binding. It is null for a tensor without elements.
 [[nodiscard]] BufferRange range_of(const TensorBuffer& tensor);
 template <class Tensors>
 [[nodiscard]] Tensors ranges_of(const detail::PerTensor<TensorBuffer, Tensors>& buffers) {

@@ -1,5 +1,5 @@
-// How tensors lie in their buffers: shapes, walking elements in the order of their addresses, and the bit
-// patterns that fill everything else.
+// How tensors lie in their buffers: shapes, walks over elements in the order of their addresses, and the bit
+// patterns that fill all other bytes.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -34,7 +34,8 @@ template <class Desc, class Tensors>
 [[nodiscard]] TensorShape shape_of(const detail::TensorRowOf<Desc, Tensors>& row, const Desc& desc) {
   return shape_of(row.storage(desc), row.extents(desc));
 }
-/// That of a tensor of the problem, used or not; of a mask of bits the words of 32, of no mask none.
+/// The shape of a tensor of the problem, used or not. A mask of bits has elements of 32-bit words. No mask
+/// has none.
 [[nodiscard]] inline TensorShape tensor_shape(BufferRange AttentionTensors::*which,
                                               const AttentionDesc& desc) {
   if (which == &AttentionTensors::mask && desc.mask.type == MaskType::kNone) return {};
@@ -62,7 +63,7 @@ template <class Desc, class Tensors>
   return tensor_shape(&AttentionTensors::mask, desc);
 }
 
-/// A tensor of block formats as one of blocks: dims and strides are counted in them.
+/// A tensor of a block format as a tensor of blocks: dims and strides count blocks.
 [[nodiscard]] inline TensorShape in_blocks(TensorShape shape) {
   const std::int64_t block = block_elements(shape.desc.type);
   if (block == 1) return shape;
@@ -72,21 +73,21 @@ template <class Desc, class Tensors>
   return shape;
 }
 
-/// A shape's dimensions from the largest stride to the smallest.
+/// The dimensions of a shape, from the largest stride to the smallest.
 class AddressOrder {
  public:
   explicit AddressOrder(const TensorShape& shape)
       : axes_{Axis{shape.desc.strides->batch, shape.batch, 0}, Axis{shape.desc.strides->head, shape.heads, 1},
               Axis{shape.desc.strides->row, shape.rows, 2}, Axis{shape.desc.strides->dim, shape.dims, 3}} {
     for (Axis& axis : axes_) {
-      // What repeats along a dimension lies in memory once; its data are those of position 0.
+      // Elements that repeat along a dimension lie in memory once. Their data are those of position 0.
       if (axis.stride == 0) axis.extent = std::min<std::int64_t>(axis.extent, 1);
     }
     std::stable_sort(axes_.begin(), axes_.end(),
                      [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
   }
 
-  /// Addresses grow along the walk: no two elements overlap, strides of 0 aside.
+  /// True if addresses grow along the walk, so that no two elements overlap, except by strides of 0.
   [[nodiscard]] bool is_nested() const {
     std::int64_t reach = 0;
     for (auto axis = axes_.rbegin(); axis != axes_.rend(); ++axis) {
@@ -97,7 +98,7 @@ class AddressOrder {
     return true;
   }
 
-  /// Elements along the innermost dimension are a line.
+  /// A line is the elements along the innermost dimension.
   /// @{
   [[nodiscard]] std::int64_t line_count() const {
     return axes_[0].extent * axes_[1].extent * axes_[2].extent;
@@ -111,7 +112,7 @@ class AddressOrder {
     for_each(0, line_count(), visit);
   }
 
-  /// The same for the lines from `first` to before `end`.
+  /// Does so for the lines from `first` to before `end`.
   template <class Visit>
   void for_each(std::int64_t first, std::int64_t end, Visit visit) const {
     std::array<std::int64_t, 4> index{};
@@ -138,7 +139,7 @@ class AddressOrder {
   std::array<Axis, 4> axes_;
 };
 
-/// Bytes that repeat through a buffer, by their address modulo 4.
+/// Bytes that repeat through a buffer. The address modulo 4 selects one.
 using Pattern = std::array<std::byte, 4>;
 
 [[nodiscard]] inline Pattern pattern_of(std::uint32_t word) {
@@ -147,7 +148,7 @@ using Pattern = std::array<std::byte, 4>;
   return pattern;
 }
 
-/// What lies between and around the elements of inputs: a NaN, so that whoever reads it shows.
+/// The pattern between and around the elements of inputs: a NaN, so that reading it shows in the output.
 [[nodiscard]] inline Pattern input_filler(DataType type) {
   switch (type) {
     case DataType::kFloat16:
@@ -156,7 +157,7 @@ using Pattern = std::array<std::byte, 4>;
       return pattern_of(0x7fe37fe3U);
     case DataType::kQ8_0:
     case DataType::kQ4_0:
-      return pattern_of(0x7e2d7e2dU);  // the scale of a block, wherever it begins
+      return pattern_of(0x7e2d7e2dU);  // a NaN as the scale of a block, at whatever byte the block begins
     case DataType::kFloat8E4m3:
       return pattern_of(0x7f7f7f7fU);
     case DataType::kFloat32:
@@ -165,7 +166,7 @@ using Pattern = std::array<std::byte, 4>;
   return pattern_of(0x7fc0beefU);
 }
 
-/// What fills outputs before a run: a NaN of odd payload, which no arithmetic gives.
+/// The pattern that fills outputs before a run: a NaN with a payload that no arithmetic gives.
 [[nodiscard]] inline Pattern output_poison(DataType type) {
   switch (type) {
     case DataType::kFloat16:

@@ -1,4 +1,4 @@
-// Host half of the unfused baseline (shaders/bench/unfused.comp).
+// The host half of the unfused baseline (shaders/bench/unfused.comp).
 #include "harness/unfused_plan.hpp"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ namespace {
 using detail::limit_exceeded;
 using detail::message;
 
-constexpr std::int64_t kBlockKeys = 16;  // of a workgroup of the first pass
+constexpr std::int64_t kBlockKeys = 16;  // keys of one workgroup of the first pass
 
-/// What of the rows is whose.
+/// How query rows are distributed: the size of a workgroup and the rows of each invocation.
 struct Rows {
   std::uint32_t workgroup_size = 64;
   std::uint32_t of_invocation = 1;
@@ -40,20 +40,20 @@ Rows choose_rows(const AttentionDesc& desc, const Capabilities& capabilities) {
   return {lanes, detail::packed_rows(desc) >= std::int64_t{4} * lanes ? 4U : 1U};
 }
 
-/// Where each pass has its number, and how many parts the keys of a tile of rows are in.
+/// The number of a pass, and into how many parts the pass cuts the keys of a tile of rows.
 struct Stage {
   std::string_view name;
   std::uint32_t number = 0;
   std::int64_t parts = 1;
 };
 
-// Softmax goes over the keys of each row three times, the weighted sum once for every 16 dims.
+// Softmax walks over the keys of each row three times, the weighted sum once for every 16 dims.
 std::int64_t most_iterations(const AttentionDesc& desc, const Rows& rows) {
   const std::int64_t walks = std::max(std::int64_t{3} * rows.of_invocation, desc.value_dim / 16 + 1);
   return walks * (desc.kv_length + 2) + desc.head_dim;
 }
 
-/// That the problem is one for the baseline.
+/// Refuses a problem that the baseline cannot do.
 Result<void> check(const AttentionDesc& desc, const Capabilities& capabilities, const Rows& rows) {
   if (const std::string_view feature = detail::first_feature(desc); !feature.empty()) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("unfused, the baseline, cannot do ", feature)};
@@ -124,7 +124,7 @@ Result<detail::ProgramDesc> describe(const AttentionDesc& desc, const Capabiliti
   set.push_constants = detail::bytes_of(detail::window_params(desc, blocks, whole));
   program.sets.push_back(std::move(set));
 
-  // Scores and weighted sum are about half of the work each; softmax is taken for as much.
+  // Scores and weighted sum are about half of the work each. Softmax is counted as much as either.
   const double tile_flops = static_cast<double>(rows.of_tile()) * static_cast<double>(keys) *
                             static_cast<double>(desc.head_dim + desc.value_dim);
   const double tile_ns = tile_flops / detail::assumed_flops_per_ns(capabilities);
@@ -162,7 +162,7 @@ Result<UnfusedPlan> UnfusedPlan::create(const Device& device, const AttentionDes
 
 Result<Bindings> UnfusedPlan::make_bindings(const AttentionTensors& tensors,
                                             const BufferRange& workspace) const {
-  // Those that the program has: a plain problem's, without a score function and a block mask.
+  // The program has the tensors of a plain problem, without a score function and a block mask.
   std::array<BufferRange, detail::kTensorCount> ranges;
   std::ranges::transform(detail::tensor_table(), ranges.begin(),
                          [&](const detail::TensorRow& row) { return tensors.*row.range; });

@@ -1,5 +1,5 @@
-// Attention as it is without fusion: scores, softmax and weighted sum as passes of their own, with the score
-// matrix in memory. The baseline that the library's kernels are measured against, for plain problems.
+// Attention without fusion: scores, softmax and weighted sum are passes of their own, and the score matrix
+// lies in memory. It is the baseline that the library's kernels are measured against, for plain problems.
 #pragma once
 
 #include <vkattn/attention_plan.hpp>
@@ -13,25 +13,25 @@
 
 namespace vkattn::harness {
 
-/// What the baseline is called where a kernel is named.
+/// The baseline's name wherever a kernel is named.
 inline constexpr std::string_view kUnfused = "unfused";
 
-/// As an AttentionPlan: immutable, cheap to copy.
+/// Immutable and cheap to copy, like AttentionPlan.
 class UnfusedPlan {
  public:
-  /// Of the options, max_dispatch_ns and pipeline_cache count. Errors: a broken rule of the descriptor, a
-  /// feature or a score function (the baseline does neither), a tensor or a score matrix that does not fit
+  /// Uses the options max_dispatch_ns and pipeline_cache alone. Refuses a descriptor that breaks a rule, a
+  /// feature or a score function (the baseline has neither), and a tensor or a score matrix that does not fit
   /// one descriptor.
   [[nodiscard]] static Result<UnfusedPlan> create(const Device& device, const AttentionDesc& desc,
                                                   const PlanOptions& options = {});
 
-  /// The score matrix: 4 bytes for each query row and key.
+  /// The size of the score matrix: 4 bytes for each query row and key.
   [[nodiscard]] VkDeviceSize workspace_bytes() const { return program().workspace_bytes; }
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
                                                const BufferRange& workspace) const;
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
 
-  /// What is recorded.
+  /// The description of the recorded program.
   [[nodiscard]] const detail::ProgramDesc& program() const { return program_->desc(); }
 
  private:

@@ -1,6 +1,6 @@
-// What a layer adds to the plans that it is made of: the device's time of a layer, and of its projections and
-// its attention one by one, in turns. Whatever is timed is compared: the parts, one after the other, give the
-// layer's bits.
+// Measures what a layer adds to the plans that it is made of. It times the layer on the device, and its
+// projections and its attention one by one, in turns. It also compares results: the parts, run one after the
+// other, give the bits of the layer.
 #include <vkattn/matmul.hpp>
 #include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
@@ -43,7 +43,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One sequence of self-attention, its parameters, and room for what lies between its parts.
+/// One sequence of self-attention, its parameters, and memory for the values between its parts.
 class Layer {
  public:
   Layer(std::int64_t length, std::int64_t d_model) : length_(length), d_model_(d_model) {
@@ -66,7 +66,7 @@ class Layer {
   double run() {
     return must(runtime->execute([&](VkCommandBuffer commands) { plan_->record(commands, *bindings_); }))[0];
   }
-  /// Of each part.
+  /// The time of each part.
   std::vector<double> run_parts() {
     std::vector<double> times;
     for (const Part& part : parts_) times.push_back(must(runtime->execute(part.record))[0]);
@@ -89,7 +89,7 @@ class Layer {
                       std::move(workspace)});
   }
 
-  // As the layer has them: one multiplication for Q, K and V, whose rows lie side by side.
+  // Makes the parts as the layer has them: one multiplication for Q, K and V, whose rows lie side by side.
   void add_parts() {
     const auto row_bytes = static_cast<VkDeviceSize>(d_model_) * sizeof(float);
     for (const LayerStep& step : plan_->steps()) {

@@ -1,6 +1,6 @@
-// What the library itself costs on the host: recording, planning with and without compiled pipelines, and
-// compiling many plans on two threads. A Google Benchmark program: --benchmark_filter,
-// --benchmark_repetitions and so on.
+// Measures the library's own cost on the host: recording, planning with and without compiled pipelines, and
+// compiling many plans on two threads. It is a Google Benchmark program, with options such as
+// --benchmark_filter and --benchmark_repetitions.
 #include <vkattn/runtime.hpp>
 
 #include <benchmark/benchmark.h>
@@ -33,7 +33,7 @@ AttentionPlan planned(const AttentionDesc& desc, const PlanOptions& options) {
   return must(AttentionPlan::create(runtime->device(), desc, options));
 }
 
-// Made while `count` counts them, over all iterations.
+// The number of allocations while `count` counts, over all iterations.
 class Allocations {
  public:
   explicit Allocations(benchmark::State& state)
@@ -50,7 +50,7 @@ class Allocations {
   std::uint64_t before_;
 };
 
-// Validation, selection, layout and Vulkan's objects; nothing is compiled.
+// Covers validation, selection, layout and the Vulkan objects. Nothing is compiled.
 void plan_without_compiling(benchmark::State& state) {
   PlanOptions options;
   options.deferred_compilation = true;
@@ -58,7 +58,7 @@ void plan_without_compiling(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(planned(problem(), options));
 }
 
-// The driver has the pipeline in the cache.
+// The cache holds the driver's compiled pipeline.
 void plan_warm(benchmark::State& state) {
   PlanOptions options;
   options.pipeline_cache = runtime->pipeline_cache();
@@ -67,7 +67,7 @@ void plan_warm(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(planned(problem(), options));
 }
 
-// Drivers may keep caches of their own: see the environment variables of yours.
+// Drivers may keep caches of their own: see the environment variables of your driver.
 void plan_cold(benchmark::State& state) {
   const Allocations count(state);
   for (auto _ : state) benchmark::DoNotOptimize(planned(problem(), {}));
@@ -86,7 +86,7 @@ void record(benchmark::State& state) {
   tensors.output = buffers[3].range();
   const Buffer workspace = runtime->create_workspace(plan).value();
   const Bindings bindings = plan.make_bindings(tensors, workspace.range()).value();
-  constexpr int kEach = 100;  // command buffers grow
+  constexpr int kEach = 100;  // more calls for each timing, while the command buffer grows
   double seconds = 0;
   std::uint64_t allocations = 0;
   for (auto _ : state) {
@@ -105,7 +105,7 @@ void record(benchmark::State& state) {
       static_cast<double>(allocations) / kEach / static_cast<double>(state.iterations());
 }
 
-// Twenty plans of different pipelines on two threads.
+// Compiles twenty plans with different pipelines on two threads.
 void prewarm(benchmark::State& state) {
   PlanOptions options;
   options.deferred_compilation = true;
@@ -113,7 +113,7 @@ void prewarm(benchmark::State& state) {
     std::vector<AttentionPlan> plans;
     for (std::int64_t i = 0; i < 20; ++i) {
       AttentionDesc desc = problem();
-      desc.head_dim = 16 + 8 * i;  // a pipeline each
+      desc.head_dim = 16 + 8 * i;  // gives each plan a pipeline of its own
       plans.push_back(planned(desc, options));
     }
     const auto compile = [&](std::size_t first) {

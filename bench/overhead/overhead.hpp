@@ -1,4 +1,4 @@
-// What the files of this benchmark share.
+// Shared by the files of this benchmark.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -10,7 +10,7 @@
 
 namespace vkattn {
 
-extern const Runtime* runtime;  ///< the device that all of it runs on, made by main()
+extern const Runtime* runtime;  ///< the device of the whole benchmark; main() makes it
 
 /// Ends the program with a sentence.
 [[noreturn]] inline void give_up(const std::string& message) {
@@ -18,7 +18,7 @@ extern const Runtime* runtime;  ///< the device that all of it runs on, made by 
   std::exit(1);
 }
 
-/// The value of what a benchmark cannot go on without.
+/// The value of a result that the benchmark cannot run without.
 /// @{
 inline void must(const Result<void>& result) {
   if (!result) give_up(result.error().message);

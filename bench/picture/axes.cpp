@@ -10,12 +10,12 @@
 namespace vkattn::picture {
 namespace {
 
-/// Digits behind the point that tell multiples of the value apart.
+/// The digits after the point that distinguish multiples of the value.
 int digits_of(double value) {
   return std::max(0, static_cast<int>(-std::floor(std::log10(value) + 1e-9)));
 }
 
-/// Digits of a tick that is 1, 2 or 5 times a power of ten, or a shorter form of small ones.
+/// The digits of a tick that is 1, 2 or 5 times a power of ten. Small numbers have a shorter form.
 std::string tick_label(double value) {
   constexpr double kSmall = 0.99e-4;
   if (value >= kSmall) return console::fixed(value, digits_of(value));
@@ -37,8 +37,8 @@ double LogAxis::position(double value) const {
 }
 
 std::vector<Tick> LogAxis::ticks() const {
-  constexpr double kRoomy = 130;  // units for a decade with three labels
-  constexpr double kRoom = 34;    // for a decade with one
+  constexpr double kRoomy = 130;  // units in a decade with three labels
+  constexpr double kRoom = 34;    // units in a decade with one label
   const double decade = std::abs(to_ - from_) / std::log10(high_ / low_);
   const int stride = std::max(1, static_cast<int>(std::ceil(kRoom / decade)));
   const auto first = static_cast<int>(std::floor(std::log10(low_)));
@@ -79,7 +79,7 @@ double round_up(double value) {
 }
 
 double round_down(double value) {
-  return 1 / round_up(1 / value);  // 1, 2 and 5 are 10, 5 and 2 of the decade below
+  return 1 / round_up(1 / value);  // 1, 2 and 5 correspond to 10, 5 and 2 of the decade below
 }
 
 RoundScale::RoundScale(double largest) {
@@ -98,7 +98,7 @@ std::vector<Tick> RoundScale::ticks() const {
 }
 
 std::vector<Tick> ticks_to_largest(double largest, bool is_root) {
-  constexpr double kNear = 0.07;  // of the axis: labels would overlap
+  constexpr double kNear = 0.07;  // share of the axis in which labels would overlap
   const RoundScale scale(largest);
   const double top = largest > 0 && std::isfinite(largest) ? largest : scale.top();
   std::vector<Tick> ticks = scale.ticks();
@@ -125,8 +125,8 @@ std::size_t label_stride(double cell, double room, bool numbers) {
 
 std::vector<Position> spread(std::span<const Position> points, double radius, const Box& frame) {
   constexpr int kMostPasses = 2000;
-  constexpr double kGoldenAngle = 2.39996;  // no two of many equal points move the same way
-  constexpr double kStep = 0.3;             // gently, so that the first do not fly far
+  constexpr double kGoldenAngle = 2.39996;  // so that no two of many equal points move in the same direction
+  constexpr double kStep = 0.3;             // a small step, so that the first points do not move far
   const double least = 2 * radius, apart = least + 1;
   std::vector<Position> places(points.begin(), points.end());
   bool is_done = false;

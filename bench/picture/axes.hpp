@@ -1,5 +1,5 @@
-// The geometry of pictures: places, axes with their ticks, and marks that do not hide each other. Knows no
-// drawing library. Lengths are in the picture's units; y grows downwards.
+// The geometry of pictures: places, axes with their ticks, and marks that do not hide each other. It knows no
+// drawing library. Lengths are in units of the picture. y grows downwards.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ struct Box {
 
 struct Tick {
   double value = 0;
-  std::string label;  ///< empty: a thin line of the grid only
+  std::string label;  ///< if empty, the tick is only a thin line of the grid
 };
 
-/// From `low` to `high` (above 0, low below high) over the lengths `from` to `to`, by the logarithm.
+/// A logarithmic axis. It maps values from `low` to `high` (0 < low < high) to lengths from `from` to `to`.
 class LogAxis {
  public:
   LogAxis(double low, double high, double from, double to);
@@ -34,45 +34,45 @@ class LogAxis {
   [[nodiscard]] double low() const { return low_; }
   [[nodiscard]] double high() const { return high_; }
   [[nodiscard]] double position(double value) const;
-  /// Ascending; labels at 1, 2 and 5 of each decade where there is room, at powers of ten where there is
-  /// less, and at ends that are round.
+  /// The ticks, ascending. They have labels at 1, 2 and 5 of each decade, or only at powers of ten if there
+  /// is less room, and at ends that are round numbers.
   [[nodiscard]] std::vector<Tick> ticks() const;
 
  private:
-  /// Ends that are round have a label, and what is too near to them has none.
+  /// Gives round ends a label, and removes labels that are too near to them.
   void label_ends(std::vector<Tick>& ticks) const;
   double low_, high_, from_, to_;
 };
 
-/// The next of 1, 2 and 5 times a power of ten that is not above, or not below: where axes end on a tick.
+/// The next number of the form 1, 2 or 5 times a power of ten that is not above the value, or not below it.
+/// Axes end there.
 [[nodiscard]] double round_down(double value);
 [[nodiscard]] double round_up(double value);
 
-/// Of an axis from 0: a round number that is at least the largest value, and the distance of about five
-/// marks.
+/// An axis from 0 to a round number that is at least the largest value. It has about five marks.
 class RoundScale {
  public:
   explicit RoundScale(double largest);
 
   [[nodiscard]] double top() const { return top_; }
   [[nodiscard]] double step() const { return step_; }
-  /// From 0 to the top, each with a label.
+  /// The ticks from 0 to the top, each with a label.
   [[nodiscard]] std::vector<Tick> ticks() const;
 
  private:
   double top_ = 1, step_ = 0.2;
 };
 
-/// Of an axis from 0 to the largest value: round steps, and the largest itself, which no step is near to.
-/// With `is_root` a value lies at the square root of its share, so there is a small one too.
+/// The ticks of an axis from 0 to the largest value: round steps, and the largest value itself, which no step
+/// is near to. With `is_root` a value lies at the square root of its share, so there is a small step too.
 [[nodiscard]] std::vector<Tick> ticks_to_largest(double largest, bool is_root);
 
-/// Of labels along cells: every n-th is drawn, where each needs so much room and cells are so far apart.
-/// Every second, fifth, tenth and so on of numbers.
+/// How many labels of cells make one drawn label, if each needs `room` and cells are `cell` apart. For
+/// numbers it is 2, 5, 10 and so on.
 [[nodiscard]] std::size_t label_stride(double cell, double room, bool numbers);
 
-/// Places for discs of that radius, inside of the frame: at their points, or beside them where discs would
-/// hide each other.
+/// Places for discs of that radius inside of the frame: at their points, or beside them if discs would hide
+/// each other.
 [[nodiscard]] std::vector<Position> spread(std::span<const Position> points, double radius, const Box& frame);
 
 }  // namespace vkattn::picture

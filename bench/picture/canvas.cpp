@@ -1,4 +1,4 @@
-// What all formats share: see canvas.hpp.
+// The common part of all formats: see canvas.hpp.
 #include "canvas.hpp"
 
 #include <algorithm>

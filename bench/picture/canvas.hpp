@@ -1,5 +1,4 @@
-// What pictures are drawn with: lines, areas and text, on an SVG or a PNG. Lengths are in the picture's
-// units; y grows downwards.
+// Draws lines, areas and text on an SVG or a PNG. Lengths are in units of the picture. y grows downwards.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -17,14 +16,14 @@
 
 namespace vkattn::picture {
 
-inline constexpr double kPictureWidth = 1200, kPictureMargin = 40;  ///< of whole pictures
+inline constexpr double kPictureWidth = 1200, kPictureMargin = 40;  ///< of a whole picture
 
 enum class Format { kPng, kSvg };
 
-/// By the ending of a file's name, case ignored; none for any other ending.
+/// The format that a file's name ends with, case ignored. Nothing for any other ending.
 [[nodiscard]] std::optional<Format> format_of(std::string_view file_name);
 
-/// An error that says what to install, where this build cannot draw because cairo was not there.
+/// An error that says what to install, if this build cannot draw because cairo was not found.
 [[nodiscard]] Result<void> check_support();
 
 struct Stroke {
@@ -58,11 +57,12 @@ class Canvas {
 
   virtual void fill(std::span<const Position> corners, const Color& color) = 0;
   virtual void lines(std::span<const Position> corners, const Stroke& stroke) = 0;
-  /// With a white border where it is not small. A page shows `hint` under the pointer.
+  /// Draws a disc, with a white border unless it is small. A page shows `hint` under the pointer.
   virtual void disc(const Position& center, double radius, const Color& color, const std::string& hint) = 0;
-  /// At the left end, center or right end of the text's base line, turned by an angle around it.
+  /// Places the left end, the center or the right end of the text's base line, and turns the text around that
+  /// point.
   virtual void text(const Position& at, const std::string& text, const TextStyle& style, double angle) = 0;
-  /// Rows of so many cells, from the top, fill the box without gaps.
+  /// Fills the box without gaps, with rows of `columns` cells, from the top.
   virtual void cells(const Box& box, std::size_t columns, std::span<const Color> colors) = 0;
 
   void fill(const Box& box, const Color& color);
@@ -75,33 +75,34 @@ class Canvas {
 };
 
 [[nodiscard]] double text_width(const std::string& text, const TextStyle& style);
-/// The width of the widest of them.
+/// The width of the widest of the texts.
 [[nodiscard]] double widest(std::span<const std::string> texts, const TextStyle& style);
-/// Cut at its end where it is too wide, with an ellipsis.
+/// The text, cut at its end and with an ellipsis if it is too wide.
 [[nodiscard]] std::string fitted(std::string text, const TextStyle& style, double width);
-/// Lines that are no wider, but for single words; none of an empty text.
+/// Lines that are no wider than `width`, except a single wider word. No lines for an empty text.
 [[nodiscard]] std::vector<std::string> wrapped(const std::string& text, const TextStyle& style, double width);
 
-/// The text with what HTML and SVG would take for their own written out.
+/// The text with characters replaced that HTML and SVG would take for markup.
 [[nodiscard]] std::string escaped(std::string_view text);
 
 using Draw = std::function<void(Canvas&)>;
 
-/// The bytes of a white picture of that size with what `draw` draws. A PNG has two pixels to a unit, for fine
-/// screens.
+/// The bytes of a white picture of that size, with what `draw` draws. A PNG has two pixels for each unit, for
+/// fine screens.
 [[nodiscard]] Result<std::string> draw_file(Format format, double width, double height, const Draw& draw);
 
-/// For programs without a tool's care: writes what was drawn.
+/// For programs that need no atomic files: writes the picture.
 [[nodiscard]] Result<void> write_file(const std::string& path, const Result<std::string>& picture);
 
-/// The end of a caption: which device, and the time of the call.
+/// The end of a caption: the device, and the time of the call.
 [[nodiscard]] std::string device_and_date(const std::string& device);
 
-/// Elements of SVG for a page, without a background, in the colours of its text: for dark pages too.
+/// Elements of SVG for a page. They have no background and use the colours of the page's text, so they fit
+/// dark pages.
 [[nodiscard]] std::string draw_for_page(double width, double height, const std::string& name,
                                         const Draw& draw);
 
-/// Parts of draw_file(): one file for each format. Cells are an image in either.
+/// The parts of draw_file(), in one file for each format. Both draw cells as an image.
 [[nodiscard]] std::string draw_svg(double width, double height, const Draw& draw);
 [[nodiscard]] Result<std::string> draw_png(double width, double height, const Draw& draw);
 [[nodiscard]] std::string png_of_cells(const Box& box, std::size_t columns, std::span<const Color> colors);

@@ -1,4 +1,4 @@
-// Drawing of line charts: see charts.hpp.
+// Draws line charts: see charts.hpp.
 #include "charts.hpp"
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace vkattn::picture {
 namespace {
 
 constexpr double kHead = 54, kFoot = 58, kGap = 30, kAxisName = 22;
-constexpr std::size_t kMostMarks = 64;  // of a line
+constexpr std::size_t kMostMarks = 64;  // marks of a line
 
-/// Of lengths and sizes: 1024 is 1k.
+/// A length or size in short form: 1024 is 1k.
 std::string short_number(double x) {
   constexpr double kKilo = 1024;
   return x >= kKilo && std::fmod(x, kKilo) == 0 ? console::fixed(x / kKilo, 0) + "k" : console::fixed(x, 0);
 }
 
-/// From the values of a page's points to places in a frame.
+/// Maps the x values of a page's points to places in a frame.
 class XAxis {
  public:
   explicit XAxis(const ChartPage& page) : is_logarithmic_(page.is_logarithmic) {
@@ -35,7 +35,7 @@ class XAxis {
   [[nodiscard]] const std::set<double>& values() const { return values_; }
 
   [[nodiscard]] double position(double value, const Box& frame) const {
-    constexpr double kBeside = 0.04;  // of the frame, left and right of logarithmic points
+    constexpr double kBeside = 0.04;  // share of the frame left and right of logarithmic points
     const double first = *values_.begin(), last = *values_.rbegin();
     if (!is_logarithmic_) return frame.x + frame.width * value / last;
     const double share = last > first ? std::log(value / first) / std::log(last / first) : 0.5;
@@ -65,7 +65,7 @@ class XAxis {
   bool is_logarithmic_;
 };
 
-/// From a chart's values to heights in a frame.
+/// Maps a chart's values to heights in a frame.
 class YAxis {
  public:
   YAxis(const Chart& chart, const Box& frame) : frame_(frame) {
@@ -88,7 +88,7 @@ class YAxis {
 
   [[nodiscard]] double top() const { return log_ ? log_->high() : scale_.top(); }
   [[nodiscard]] bool is_above(double value) const { return value > top() * (1 + 1e-9); }
-  /// 0 lies at the bottom of a logarithmic axis, what is above at the top.
+  /// 0 lies at the bottom of a logarithmic axis. A value above the axis lies at the top.
   [[nodiscard]] double position(double value) const {
     if (log_) return log_->position(std::clamp(value, log_->low(), log_->high()));
     return frame_.bottom() - frame_.height * std::clamp(value / scale_.top(), 0.0, 1.0);
@@ -101,7 +101,7 @@ class YAxis {
   RoundScale scale_{1};
 };
 
-/// What a chart says beneath its title: its note, and what its frame has no room for.
+/// The text below a chart's title: its note, and the number of points that its frame has no room for.
 std::string note_of(const Chart& chart, const YAxis& y) {
   std::size_t above = 0;
   double largest = 0;
@@ -125,7 +125,6 @@ void draw_edge_mark(Canvas& canvas, double x, const Box& frame, const Color& col
       color);
 }
 
-/// Draws the charts of a page.
 class ChartDrawing {
  public:
   explicit ChartDrawing(const ChartPage& page)
@@ -156,7 +155,7 @@ class ChartDrawing {
   }
 
  private:
-  /// Each name once, in the order of appearance; a single series is named by its chart.
+  /// Each name once, in the order of appearance. A single series has the name of its chart.
   static HeadText head_text(const ChartPage& page) {
     HeadText text = {page.title, page.caption, "", {}};
     for (const Chart& chart : page.charts) {
@@ -186,7 +185,7 @@ class ChartDrawing {
     canvas.text({begin, frame.y - 32}, fitted(chart.title, kPanelTitleText, width), kPanelTitleText);
     canvas.text({begin, frame.y - 14}, fitted(note_of(chart, y), kNoteText, width), kNoteText);
     draw_axes(canvas, chart, frame, y);
-    // What is expected, or noisy, lies beneath the rest.
+    // Draws expected and noisy series first, so that they lie below the others.
     for (const bool is_beneath : {true, false}) {
       for (const Series& series : chart.series) {
         if ((series.look == Look::kBand || series.look == Look::kThin) == is_beneath)
@@ -244,7 +243,8 @@ class ChartDrawing {
   Head head_;
   XAxis x_;
   std::size_t across_;
-  double left_ = 0, right_ = 0, name_ = 0;  // room beside a frame: of ticks, of levels, of an axis's name
+  double left_ = 0, right_ = 0,
+         name_ = 0;  // room beside a frame for ticks, for names of levels, and for the axis's name
 };
 
 }  // namespace

@@ -9,12 +9,12 @@
 namespace vkattn::picture {
 namespace {
 
-/// A colour by how it looks: equal distances look equal.
+/// A colour in Oklab, in which equal distances look equal.
 struct Oklab {
   double lightness = 0, a = 0, b = 0;
 };
 
-/// A curve of the second degree from the first to the last, drawn towards the one between.
+/// A quadratic curve from the first colour to the last, bent towards the one between.
 constexpr std::array kCurve = {Oklab{0.23, -0.01, -0.09}, Oklab{0.56, -0.13, 0.0},
                                Oklab{0.92, -0.035, 0.165}};
 

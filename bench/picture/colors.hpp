@@ -6,7 +6,7 @@
 
 namespace vkattn::picture {
 
-/// sRGB, each from 0 to 1.
+/// A colour in sRGB, each part from 0 to 1.
 struct Color {
   double red = 0, green = 0, blue = 0;
   bool operator==(const Color&) const = default;
@@ -18,22 +18,22 @@ inline constexpr Color kGrid = {0.89, 0.90, 0.92};
 inline constexpr Color kFaintGrid = {0.955, 0.96, 0.965};
 inline constexpr Color kWhite = {1, 1, 1};
 
-/// Told apart by colour-blind readers too (Okabe and Ito's palette).
+/// Colour-blind readers can distinguish these colours too (the palette of Okabe and Ito).
 inline constexpr std::array kSeriesColors = {Color{0.00, 0.45, 0.70}, Color{0.84, 0.37, 0.00},
                                              Color{0.00, 0.62, 0.45}, Color{0.80, 0.47, 0.65},
                                              Color{0.90, 0.62, 0.00}, Color{0.35, 0.35, 0.35}};
-/// The last one stands for all that are beyond it.
+/// The last colour stands for every index beyond it.
 [[nodiscard]] const Color& series_color(std::size_t index);
 
-/// Cells that show no number.
+/// The colour of cells that show no number.
 inline constexpr Color kNoNumber = {0.90, 0.905, 0.915};
 
-/// How well text of one colour is read on the other, from 1 to 21: the contrast ratio of WCAG 2.
+/// How well text in one colour can be read on the other, from 1 to 21: the contrast ratio of WCAG 2.
 [[nodiscard]] double contrast(const Color& one, const Color& other);
 
-/// Of a share from 0 to 1, from dark blue over green to yellow. Perceptually uniform: a curve in Oklab with
-/// equal steps, on which lightness rises all the way, so that readers who do not see its hues, and prints
-/// without colours, can tell them apart.
+/// The colour of a share from 0 to 1, from dark blue over green to yellow. It is perceptually uniform: a
+/// curve in Oklab with equal steps. Lightness rises all the way, so the colours differ for readers who do not
+/// see the hues, and in prints without colours.
 [[nodiscard]] Color scale_color(double share);
 
 }  // namespace vkattn::picture

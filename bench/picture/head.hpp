@@ -1,4 +1,4 @@
-// What stands above the data of every picture: title, caption and legend.
+// The part above the data in every picture: title, caption and legend.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace vkattn::picture {
 
-/// How a series is drawn, and its sample in the legend.
+/// How a series is drawn, also in the legend.
 enum class Look {
-  kLine,   ///< with a mark at each point where these are few
-  kThin,   ///< pale, for what is noisy
-  kDots,   ///< a point each, no line
-  kBand,   ///< pale and wide, beneath the others: what is expected
+  kLine,   ///< with a mark at each point if there are few points
+  kThin,   ///< pale, for noisy data
+  kDots,   ///< a dot for each point, no line
+  kBand,   ///< pale and wide, below the others, for expected data
   kRoof,   ///< a bound
   kDashed  ///< another bound
 };
@@ -25,7 +25,7 @@ struct LegendEntry {
 };
 
 struct HeadText {
-  std::string title;    ///< empty: a chart on a page that has a title
+  std::string title;    ///< empty for a chart on a page that has a title
   std::string caption;  ///< device, driver, date
   std::string warning;  ///< drawn so that nobody misses it
   std::vector<LegendEntry> legend;
@@ -35,18 +35,18 @@ class Head {
  public:
   Head(HeadText text, double width);
 
-  /// Where the data may begin.
+  /// y from which data may be drawn
   [[nodiscard]] double bottom() const;
   void draw(Canvas& canvas) const;
 
  private:
   HeadText text_;
   double width_;
-  std::vector<std::string> caption_, warning_;  // in lines
-  std::vector<Position> places_;                // of the legend's entries
+  std::vector<std::string> caption_, warning_;  // as lines
+  std::vector<Position> places_;                // places of the legend's entries
 };
 
-/// The line of a series; of dots none (its width is 0).
+/// The line of a series. Its width is 0 for dots, which have no line.
 [[nodiscard]] Stroke stroke_of(Look look, std::size_t color);
 inline constexpr double kMarkRadius = 4, kDotRadius = 2.6;
 

@@ -1,4 +1,4 @@
-// Drawing of heat maps: panels in rows, with a bar of the colours at their right.
+// Draws heat maps: panels in rows, with a bar of the colours at their right.
 #include "heat_map.hpp"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace vkattn::picture {
 namespace {
 
 constexpr double kLeastWidth = 660;  // for title and caption
-constexpr double kLargestCell = 56;  // so that a panel of two by two is no wall
-constexpr double kReadableCell = 9;  // each has a label of its own
+constexpr double kLargestCell = 56;  // larger cells would make a panel of two by two too large
+constexpr double kReadableCell = 9;  // each cell of at least this size has a label of its own
 constexpr double kReadablePanel = 64 * kReadableCell;
 constexpr double kTallestPanel = 640;
 constexpr double kCellWithNumber = 30, kCellWithGaps = 13;
@@ -29,17 +29,17 @@ constexpr double kScaleGap = 34, kScaleWidth = 16, kScaleText = 64;
 
 enum class LabelTurn { kNone, kSlanted, kUpright };
 
-/// How many panels stand side by side.
+/// The number of panels side by side.
 std::size_t panels_across(std::size_t panels) {
   constexpr std::array<std::size_t, 10> kAcross = {1, 1, 2, 3, 2, 3, 3, 4, 4, 3};
   return panels < kAcross.size() ? kAcross.at(panels) : 4;
 }
 
-/// Where everything lies.
+/// The places of all parts.
 struct Layout {
   std::size_t across = 1, down = 1;
   double cell = 1, panel_width = 0, panel_height = 0, slot_width = 0, slot_height = 0;
-  double left = 0, top = 0;  // of the first slot
+  double left = 0, top = 0;  // place of the first slot
   double width = 0, height = 0;
   TextStyle label;
   LabelTurn turn = LabelTurn::kNone;
@@ -47,7 +47,7 @@ struct Layout {
   std::size_t row_stride = 1, column_stride = 1;
 };
 
-/// Half units are whole pixels of a PNG, which keeps cells sharp.
+/// Rounds to half units, which are whole pixels of a PNG. This keeps cells sharp.
 double whole_pixels(double length) {
   return std::max(0.5, std::floor(length * 2) / 2);
 }
@@ -63,7 +63,7 @@ double cell_size(const HeatMap& map, std::size_t across, double row_label_width)
   return whole_pixels(std::max(fitting, readable));
 }
 
-/// Which of the columns' labels are drawn, and how they are turned to find room.
+/// Decides which labels of columns are drawn, and how they are turned to fit.
 void place_column_labels(const HeatMap& map, double text_width, Layout& layout) {
   constexpr double kBeside = 8;
   if (map.labels_are_numbers || text_width + kBeside <= layout.cell) {
@@ -112,7 +112,6 @@ Layout make_layout(const HeatMap& map) {
   return layout;
 }
 
-/// Draws one heat map.
 class MapDrawing {
  public:
   MapDrawing(Canvas& canvas, const HeatMap& map, const Layout& layout)
@@ -136,7 +135,7 @@ class MapDrawing {
   [[nodiscard]] double top_of(const HeatPanel& panel) const {
     return map_.has_scale_for_each ? largest({&panel, 1}) : top_;
   }
-  /// Of the way from the first colour to the last.
+  /// The place of a value on the way from the first colour to the last.
   [[nodiscard]] double share_of(double value, double top) const {
     return map_.scale == HeatScale::kLinear ? value / top : std::sqrt(value / top);
   }
@@ -246,7 +245,7 @@ class MapDrawing {
     canvas_.text({sample.right() + 8, sample.bottom() - 4}, map_.no_number, text);
   }
 
-  /// What stands beside the bar. Where each panel has a scale of its own, its largest value is in its note.
+  /// The ticks of the bar. If each panel has a scale of its own, the panel's note has its largest value.
   [[nodiscard]] std::vector<Tick> bar_ticks() const {
     if (map_.has_scale_for_each) return {{0, "0"}, {top_, "largest"}};
     return ticks_to_largest(top_, map_.scale == HeatScale::kSquareRoot);

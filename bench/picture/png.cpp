@@ -1,4 +1,4 @@
-// PNG by cairo, which also measures text.
+// Draws PNG with cairo, which also measures text.
 #include <cairo.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace vkattn::picture {
 namespace {
 
 constexpr double kPngScale = 2;
-constexpr const char* kFont = "DejaVu Sans";  // cairo takes another where it is not installed
+constexpr const char* kFont = "DejaVu Sans";  // cairo takes another font if this is not installed
 
 struct SurfaceDeleter {
   void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
@@ -26,7 +26,7 @@ struct ContextDeleter {
 using Surface = std::unique_ptr<cairo_surface_t, SurfaceDeleter>;
 using Context = std::unique_ptr<cairo_t, ContextDeleter>;
 
-/// For cairo: appends to the std::string behind `closure`.
+/// cairo calls this to append bytes to the std::string behind `closure`.
 cairo_status_t append(void* closure, const unsigned char* data, unsigned int length) {
   try {
     static_cast<std::string*>(closure)->append(reinterpret_cast<const char*>(data), length);
@@ -47,7 +47,7 @@ void set_font(cairo_t* context, const TextStyle& style) {
   cairo_set_font_size(context, style.size);
 }
 
-/// A pixel of CAIRO_FORMAT_RGB24.
+/// A pixel in CAIRO_FORMAT_RGB24.
 std::uint32_t packed(const Color& color) {
   const auto byte = [](double part) {
     return static_cast<std::uint32_t>(std::lround(std::clamp(part, 0.0, 1.0) * 255));
@@ -55,7 +55,8 @@ std::uint32_t packed(const Color& color) {
   return byte(color.red) << 16U | byte(color.green) << 8U | byte(color.blue);
 }
 
-/// Each cell is as many pixels as it has on a PNG: an image that a viewer enlarges may be smoothed.
+/// The image has as many pixels for each cell as the PNG has, because a viewer may smooth an image that it
+/// enlarges.
 Surface image_of_cells(const Box& box, std::size_t columns, std::span<const Color> colors) {
   const std::size_t rows = colors.size() / columns;
   const auto pixels = [](double length, std::size_t count) {

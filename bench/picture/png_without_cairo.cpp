@@ -1,4 +1,4 @@
-// In place of png.cpp, where there is no cairo.
+// Replaces png.cpp if cairo was not found.
 #include "canvas.hpp"
 
 namespace vkattn::picture {
@@ -19,7 +19,8 @@ std::string png_of_cells(const Box& /*box*/, std::size_t /*columns*/, std::span<
 }
 
 double text_width(const std::string& text, const TextStyle& style) {
-  constexpr double kMean = 0.58, kBold = 0.66;  // of the font's size, of characters in DejaVu Sans
+  constexpr double kMean = 0.58,
+                   kBold = 0.66;  // mean width of a character in DejaVu Sans, as a share of the font's size
   double characters = 0;
   for (const char c : text) characters += (static_cast<unsigned char>(c) & 0xc0U) == 0x80U ? 0 : 1;
   return characters * style.size * (style.bold ? kBold : kMean);

@@ -1,4 +1,4 @@
-// SVG: text stays text, so that files are small and can be searched.
+// Writes SVG. Text stays text, so that files are small and can be searched.
 #include <array>
 #include <cstdint>
 #include <numbers>
@@ -92,7 +92,8 @@ class SvgCanvas : public Canvas {
     return text;
   }
 
-  /// On a page ink is the colour of its text, lighter inks are shares of it, and white is the page.
+  /// On a page, ink has the colour of the page's text, lighter inks are shares of it, and white is the page's
+  /// background.
   [[nodiscard]] std::string paint(const std::string& what, const Color& color) const {
     const auto as = [&](const std::string& name) { return " " + what + "=\"" + name + "\""; };
     if (!is_for_page_) return as(hexadecimal(color));

@@ -5,7 +5,7 @@
 
 namespace vkattn::bench {
 
-/// All that a problem has.
+/// Asks for all gradients that a problem has.
 [[nodiscard]] BackwardDesc with_all_gradients(const AttentionDesc& desc);
 
 }  // namespace vkattn::bench

@@ -1,10 +1,10 @@
-// What the words of a matrix multiplication give together.
+// Rules and strides that follow from several words of a matrix multiplication together.
 #include "common/checked.hpp"
 #include "problem/problem_parser.hpp"
 
 namespace vkattn::bench {
 
-/// Dense matrices, as they are or as their transposes.
+/// Makes dense matrices, stored directly or transposed.
 void Problem::lay_out_matmul() {
   for (MatrixDesc* const matrix : {&matmul.a, &matmul.b, &matmul.output}) matrix->strides.reset();
   const auto transpose = [](MatrixDesc& matrix, std::int64_t rows, std::int64_t columns) {

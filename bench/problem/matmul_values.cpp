@@ -1,4 +1,4 @@
-// Readers and writers of the words of matrix multiplications.
+// Reads and writes the words of matrix multiplications.
 #include <array>
 
 #include "problem/word_values.hpp"

@@ -1,5 +1,5 @@
-// The names of choices in problem strings and in the options of `vkattn run`: each list both reads and
-// writes.
+// The names of choices in problem strings and in the options of `vkattn run`. Each list serves both reading
+// and writing.
 #pragma once
 
 #include <vkattn/cache.hpp>
@@ -21,20 +21,20 @@ inline constexpr Name<DataType> kTypeNames[] = {
     {name(DataType::kFloat32), DataType::kFloat32},   {name(DataType::kFloat16), DataType::kFloat16},
     {name(DataType::kBfloat16), DataType::kBfloat16}, {name(DataType::kQ8_0), DataType::kQ8_0},
     {name(DataType::kQ4_0), DataType::kQ4_0},         {name(DataType::kFloat8E4m3), DataType::kFloat8E4m3}};
-/// Those of the second operand of a matrix multiplication.
+/// The types of the second operand of a matrix multiplication.
 inline constexpr std::span<const Name<DataType>> kWeightNames(kTypeNames, 5);
-/// Those that every tensor may have.
+/// The types that every tensor may have.
 inline constexpr std::span<const Name<DataType>> kFloatNames(kTypeNames, 3);
 
-/// Those of PlanOptions::arithmetic_type.
+/// The types of PlanOptions::arithmetic_type.
 inline constexpr std::span<const Name<DataType>> kArithmeticNames(kTypeNames, 2);
 
 inline constexpr Name<Layout> kLayoutNames[] = {
     {"bhsd", Layout::kBhsd}, {"bshd", Layout::kBshd}, {"packed", Layout::kPackedQkv}};
-/// Those of arrays that are not one.
+/// The layouts of separate arrays for Q, K, V and O.
 inline constexpr std::span<const Name<Layout>> kArrayLayoutNames(kLayoutNames, 2);
 
-/// Align::kOffset is written as its number.
+/// Align::kOffset has no name: it is written as its number.
 inline constexpr Name<Align> kAlignNames[] = {{"top-left", Align::kTopLeft},
                                               {"bottom-right", Align::kBottomRight}};
 

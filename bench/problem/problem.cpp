@@ -1,4 +1,4 @@
-// Writing and explaining problem strings, by the table of words.
+// Writes and explains problem strings with the table of words.
 #include "problem/problem.hpp"
 
 #include "problem/word_table.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kHelpColumn = 22, kHelpWidth = 80;
 
-/// The text behind a column of examples, broken between words.
+/// Text beside a column of examples, broken between words.
 std::string help_lines(std::string_view example, std::string_view text) {
   std::string lines = "  " + std::string(example);
   lines.resize(kHelpColumn, ' ');

@@ -1,4 +1,4 @@
-// What the words of a problem string give together: defaults, sizes that follow from others, strides, and
+// Everything that follows from several words of a problem string together: defaults, sizes, strides, and
 // rules that no single word breaks.
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 using detail::saturating_add;
 using detail::saturating_multiply;
 
-/// Strides of a layout whose rows are followed by free elements.
+/// Adds free elements after each row to the strides of a layout.
 void add_row_padding(Strides& strides, Layout layout, const TensorExtents& extents, std::int64_t padding) {
   strides.row = saturating_add(strides.row, padding);
   if (layout == Layout::kBhsd) {
@@ -25,8 +25,8 @@ void add_row_padding(Strides& strides, Layout layout, const TensorExtents& exten
   }
 }
 
-/// Dense, with stride 0 along what the mask does not vary along. Rows of bits are whole words, also of one
-/// bit.
+/// Dense strides, with stride 0 along each dimension that the mask does not vary along. A row of bits takes
+/// whole words, even if it has a single bit.
 Strides mask_strides(const AttentionDesc& desc, const MaskDims& dims) {
   const TensorExtents extents = score_extents(desc);
   Strides strides{0, 0, 0, 0};
@@ -92,14 +92,14 @@ void ProblemParser::resolve_defaults() {
   if (!has("hq")) desc.query_heads = desc.kv_heads;
   if (!has("dv")) desc.value_dim = desc.head_dim;
   resolve_types();
-  // Buffers begin aligned, so the first elements are, unless they are shifted.
+  // Buffers begin aligned. So the first elements are aligned too, unless they are shifted.
   if (!has("aligned")) desc.query.alignment_bytes = default_alignment(problem_);
   const std::uint32_t alignment = desc.query.alignment_bytes;
   desc.key.alignment_bytes = alignment;
   desc.value.alignment_bytes = alignment;
   desc.output.alignment_bytes = alignment;
   if (problem_.operation == Operation::kBackward) desc.has_lse = true;
-  // What is packed has cumulative lengths in place of these.
+  // A packed tensor has cumulative lengths in place of these.
   if (has("kv_lengths") && !desc.has_packed_keys()) desc.kv_lengths = Lengths::kPerEntry;
   if (has("query_lengths") && !desc.has_packed_queries()) desc.query_lengths = Lengths::kPerEntry;
 }
@@ -136,7 +136,8 @@ Result<void> ProblemParser::check_packed() const {
   return {};
 }
 
-/// Buffers begin aligned to whatever is asked for, so the shift alone decides about the first element.
+/// Checks that the shift keeps the promised alignment. Buffers begin aligned to every alignment that a
+/// problem may promise, so only the shift decides about the first element.
 Result<void> ProblemParser::check_shift() const {
   struct Stored {
     DataType type;
@@ -199,7 +200,7 @@ Result<void> ProblemParser::check_lengths() const {
   return {};
 }
 
-/// Words that only say something about others.
+/// Refuses a word that only adds to another word, if that other word is missing.
 Result<void> ProblemParser::check_features() const {
   const AttentionDesc& desc = problem_.desc;
   if (has("align") && !desc.causal && desc.window == SlidingWindow{} && desc.alibi == Alibi::kNone) {
@@ -220,7 +221,7 @@ Result<void> ProblemParser::check_features() const {
   return {};
 }
 
-/// What an append takes; its own rules follow when it is planned.
+/// Checks what an append needs. The append's own rules are checked when it is planned.
 Result<void> ProblemParser::check_append() const {
   const AttentionDesc& desc = problem_.desc;
   if (problem_.appended < 0 || problem_.appended > desc.kv_length) {
@@ -244,7 +245,7 @@ Result<void> ProblemParser::check_append() const {
   return {};
 }
 
-/// What has no gradients; the library names types and caches that have none.
+/// Refuses what has no gradients. The library itself names types and caches that have none.
 Result<void> ProblemParser::check_backward() const {
   if (problem_.operation != Operation::kBackward) return {};
   if (has("score")) {

@@ -1,4 +1,4 @@
-// Reading problem strings: finds each word in the table, and one error for whatever is not there.
+// Reads problem strings: looks each word up in the table. A word that is not there is an error.
 #include <algorithm>
 #include <optional>
 
@@ -8,7 +8,7 @@ namespace vkattn::bench {
 
 namespace {
 
-/// A word as typed, taken apart.
+/// The parts of a word as typed.
 struct Parts {
   Form form;
   std::string_view key;
@@ -45,7 +45,7 @@ Parts parts_of(std::string_view word) {
   return {Form::kFlag, word, word};
 }
 
-/// What was probably meant by a word that is not there, as a question; empty where nothing is near.
+/// A question that suggests the word that was probably meant. Empty if no word is similar.
 std::string suggestion(std::string_view word, const Parts& parts) {
   const auto ask = [](std::string_view meant, std::string_view rest) {
     return "; did you mean '" + std::string(meant) + std::string(rest) + "'?";
@@ -55,7 +55,7 @@ std::string suggestion(std::string_view word, const Parts& parts) {
   }
   if (const auto setting = closest_word(parts.key, keys_of(Form::kSetting))) return ask(*setting, "=…");
   const std::size_t digit = word.find_first_of("0123456789");
-  // A number alone is a length.
+  // A number alone may be a length.
   if (!word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos) {
     return ask(word, "x" + std::string(word));
   }

@@ -17,13 +17,13 @@ class ProblemParser {
 
  private:
   Result<void> read_word(std::string_view word);
-  /// Remembers that the word sets a thing of that name.
+  /// Remembers that the word sets this thing. A second word for the same thing is an error.
   Result<void> once(std::string_view thing, std::string_view word);
-  /// The word that set the thing: see Word::sets. Empty where none did.
+  /// The word that set the thing: see Word::sets. Empty if no word set it.
   [[nodiscard]] std::string_view word_of(std::string_view thing) const;
   [[nodiscard]] bool has(std::string_view thing) const { return !word_of(thing).empty(); }
 
-  // What the words give together.
+  // Checks and values that follow from several words together.
   void resolve_types();
   void resolve_defaults();
   [[nodiscard]] Result<void> check_together() const;
@@ -33,13 +33,13 @@ class ProblemParser {
   [[nodiscard]] Result<void> check_packed() const;
   [[nodiscard]] Result<void> check_shift() const;
   [[nodiscard]] Result<void> check_backward() const;
-  /// Words of attention and of a matrix multiplication do not go together.
+  /// Refuses words of attention together with words of a matrix multiplication.
   [[nodiscard]] Result<void> check_subject() const;
   Result<void> finish_matmul();
 
   Problem problem_;
-  std::vector<std::pair<std::string_view, std::string_view>> set_by_;  ///< things and words
-  std::string_view attention_word_, matmul_word_;                      ///< the first of each subject alone
+  std::vector<std::pair<std::string_view, std::string_view>> set_by_;  ///< pairs of thing and word
+  std::string_view attention_word_, matmul_word_;  ///< the first word that belongs to one subject only
 };
 
 }  // namespace vkattn::bench

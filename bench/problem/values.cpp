@@ -1,4 +1,4 @@
-// What is said of values that cannot be read.
+// Makes the errors for values that cannot be read.
 #include "problem/values.hpp"
 
 #include <utility>
@@ -10,7 +10,7 @@ Error problem_error(std::string message) {
 }
 
 std::string quoted(std::string_view text) {
-  constexpr std::size_t kLongest = 60;  // a hostile word shall not fill the screen
+  constexpr std::size_t kLongest = 60;  // a very long word must not fill the screen
   if (text.size() > kLongest) return "'" + std::string(text.substr(0, kLongest)) + "…'";
   return "'" + std::string(text) + "'";
 }

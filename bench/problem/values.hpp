@@ -1,4 +1,4 @@
-// Reading what a word or an option is given: numbers and names, and what is said where it is neither.
+// Reads the value of a word or an option: a number or a name. Says in an error what else was found.
 #pragma once
 
 #include <charconv>
@@ -17,29 +17,29 @@ namespace vkattn::bench {
 /// A word of a problem string, such as softcap=50, or an option of the command line, such as --softcap 50.
 struct Given {
   std::string_view typed;  ///< the whole word, or the option's name
-  std::string_view value;  ///< what is read: of a word without a value the word
+  std::string_view value;  ///< the text to read; the whole word if it has no value
   bool is_option = false;
 };
 
 [[nodiscard]] Error problem_error(std::string message);
-/// In quotes, cut where it would fill the screen.
+/// The text in quotes, cut if it would fill the screen.
 [[nodiscard]] std::string quoted(std::string_view text);
 
 /// "the word 'softcap=x' needs a number where it says 'x'", or "--softcap needs a number, not 'x'".
 [[nodiscard]] Error refusal(const Given& given, const std::string& needs, std::string_view piece);
-/// The same of a value of which nothing but the whole could be wrong.
+/// The error for a value that is wrong as a whole.
 [[nodiscard]] Error refusal(const Given& given, const std::string& needs);
-/// That it must name one of these, and which was probably meant.
+/// The error that lists the allowed names and suggests the one that was probably meant.
 [[nodiscard]] Error no_such_name(const Given& given, std::span<const std::string_view> names);
 
-/// Numbers of the type, for messages about options.
+/// The kind of numbers of a type, for messages about options.
 template <class T>
 [[nodiscard]] std::string number_kind() {
   if constexpr (std::is_floating_point_v<T>) return "a number";
   return std::is_unsigned_v<T> ? "a whole number from 0 on" : "a whole number";
 }
 
-/// Reads the whole of `piece`, which is part of what is given, as a number.
+/// Reads the whole of `piece`, a part of the given value, as a number.
 template <class T>
 [[nodiscard]] Result<void> read_piece(const Given& given, std::string_view piece, T& number) {
   const std::string kind = given.is_option ? number_kind<T>() : "a number";
@@ -59,7 +59,6 @@ template <class T>
   return refusal(given, "needs " + kind + fits, piece);
 }
 
-/// Reads one of the names.
 template <class T>
 [[nodiscard]] Result<void> read_name(const Given& given, std::span<const std::type_identity_t<Name<T>>> names,
                                      T& value) {
@@ -74,7 +73,7 @@ template <class T>
   return no_such_name(given, texts);
 }
 
-/// The name of a value; empty where it has none.
+/// The name of a value. Empty if the value has no name.
 template <class T>
 [[nodiscard]] std::string_view name_of(std::span<const std::type_identity_t<Name<T>>> names, T value) {
   for (const Name<T>& name : names) {

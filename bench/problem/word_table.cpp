@@ -1,5 +1,5 @@
-// The table of problem words: see word_table.hpp. Plain numbers, flags and names share a reader and a writer,
-// which take the member that they set.
+// The table of problem words: see word_table.hpp. Plain numbers, flags and names share a reader and a writer.
+// Both take the member that they read or write.
 #include "problem/word_table.hpp"
 
 #include <iterator>
@@ -27,7 +27,7 @@ Result<void> read_plain(const Given& given, Problem& problem) {
   return read_piece(given, given.value, member<target>(problem));
 }
 
-/// Written where it is not what a problem has that says nothing.
+/// The number, unless it is the default of a problem.
 template <auto target>
 Text write_plain(const Problem& problem) {
   const Problem silent;
@@ -63,7 +63,7 @@ Text write_choice(const Problem& problem) {
   return value == member<target>(silent) ? Text() : Text(name_of(names, value));
 }
 
-/// "bhsd (the default), bshd or packed": what a problem has that says nothing is marked.
+/// For example "bhsd (the default), bshd or packed": marks the default of a problem.
 template <auto target, const auto& names>
 std::string choices_text() {
   const Problem silent;
@@ -84,7 +84,7 @@ constexpr Word row(Form form, std::string_view key, std::string_view example, st
   return {form, key, example, help, read, write, sets, option};
 }
 
-/// Rows of plain numbers, flags and names.
+/// Makes rows of plain numbers, flags and names.
 template <auto target>
 constexpr Word plain(std::string_view key, std::string_view example, std::string_view help,
                      WordOption option = {}) {

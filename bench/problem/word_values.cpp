@@ -1,4 +1,4 @@
-// Readers and writers of the words whose values are no plain number or name.
+// Reads and writes words whose values are not plain numbers or names.
 #include "problem/word_values.hpp"
 
 #include <array>
@@ -85,7 +85,7 @@ DataType common_type(const Problem& problem) {
   }
   auto common = DataType::kFloat32;
   for (const Name<DataType>& name : kFloatNames) {
-    // float32 needs no word of its own, so another type has to be commoner to be worth one.
+    // float32 needs no word of its own, so another type must be more frequent to be the common type.
     if (counts[static_cast<std::size_t>(name.value)] > counts[static_cast<std::size_t>(common)]) {
       common = name.value;
     }
@@ -179,7 +179,7 @@ namespace {
 
 constexpr std::string_view kMaskLetters = "bhqk";
 
-/// Whether the mask varies, in the order of the letters.
+/// Whether the mask varies along each dimension, in the order of their letters.
 template <class Dims>
 auto mask_letters(Dims& dims) {
   return std::array{&dims.batch, &dims.head, &dims.query, &dims.key};
@@ -262,7 +262,7 @@ Text write_packed_queries(const Problem& problem) {
 Result<void> read_length_list(const Given& given, std::vector<std::int32_t>& lengths) {
   std::string_view text = given.value;
   std::string_view piece;
-  if (text.empty()) text = {};  // no entries, for a batch of none
+  if (text.empty()) text = {};  // an empty list, for a batch of 0
   while (next_piece(text, ',', piece)) {
     if (Result<void> s = read_piece(given, piece, lengths.emplace_back()); !s.ok()) return s;
   }
@@ -293,7 +293,7 @@ std::uint32_t default_alignment(const Problem& problem) {
   return problem.shift == 0 ? 16 : 0;
 }
 
-/// One promise for Q, K, V and O: what the words give together copies it.
+/// Sets the promise for Q, K, V and O. ProblemParser::resolve_defaults() copies it from Q to the others.
 Result<void> read_aligned(const Given& given, Problem& problem) {
   return read_piece(given, given.value, problem.desc.query.alignment_bytes);
 }

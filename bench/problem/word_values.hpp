@@ -1,5 +1,5 @@
-// Readers and writers of the words whose values are no plain number or name. Each has the form that a row of
-// the table wants; see word_table.hpp.
+// Reads and writes words whose values are not plain numbers or names. Each function has the type that a row
+// of the table needs; see word_table.hpp.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace vkattn::bench {
 
-/// For words that are read where the string ends, and for those that others are written for.
+/// Does nothing: for words that are read at the end of the string, and for words that other words are written
+/// in place of.
 Result<void> read_nothing(const Given& given, Problem& problem);
 Text write_nothing(const Problem& problem);
 
@@ -25,7 +26,7 @@ template <Operation operation>
 Text write_operation(const Problem& problem) {
   return problem.operation == operation ? Text("") : Text();
 }
-/// Gradients need it, so that their problems need not say it.
+/// Gradients need the lse, so their problems need not name it.
 Text write_lse(const Problem& problem);
 
 // Sizes.
@@ -43,7 +44,7 @@ Text write_cross(const Problem& problem);
 Text write_head_dim(const Problem& problem);
 Text write_value_dim(const Problem& problem);
 
-// Types: the commonest type of floats is one word, the exceptions are named.
+// Types: one word names the most frequent floating-point type, and the other tensors have words of their own.
 [[nodiscard]] DataType common_type(const Problem& problem);
 template <DataType type>
 Text write_common_type(const Problem& problem) {
@@ -61,7 +62,7 @@ Text write_type(const Problem& problem) {
 Result<void> read_output_type(const Given& given, Problem& problem);
 Text write_output_type(const Problem& problem);
 Result<void> read_cache_type(const Given& given, Problem& problem);
-/// As one word where K and V have one type, else apart.
+/// Writes one word if K and V have the same type, otherwise a word for each.
 template <bool together, auto tensor>
 Text write_cache_type(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;

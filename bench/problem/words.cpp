@@ -1,4 +1,4 @@
-// Edit distance for suggestions, and splitting.
+// Edit distance for suggestions, and splitting of text.
 #include "problem/words.hpp"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
+/// The number of insertions, deletions, replacements and swaps of neighbours that turn one word into the
+/// other.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -33,7 +34,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string_view> closest_word(std::string_view word,
                                              std::span<const std::string_view> candidates) {
-  constexpr std::size_t kLongestWord = 64;  // a longer one is no typo, and the table grows with its square
+  constexpr std::size_t kLongestWord =
+      64;  // a longer word is no typo, and the table grows with the square of the length
   if (word.empty() || word.size() > kLongestWord) return std::nullopt;
   std::optional<std::string_view> best;
   std::size_t best_distance = 0;

@@ -1,4 +1,4 @@
-// Reading and writing words: exact numbers, and "did you mean".
+// Reads and writes numbers exactly, and suggests similar words.
 #pragma once
 
 #include <charconv>
@@ -12,7 +12,7 @@ namespace vkattn::bench {
 
 enum class NumberError { kNone, kMalformed, kOutOfRange };
 
-/// Reads the whole of `text` as one number, in the C locale whatever the program's.
+/// Reads the whole of `text` as one number, in the C locale, whatever locale the program has.
 template <class T>
 [[nodiscard]] NumberError read_number(std::string_view text, T& value) {
   const char* const end = text.data() + text.size();
@@ -30,11 +30,11 @@ template <class T>
   return {buffer, result.ptr};
 }
 
-/// The candidate that `word` was probably meant to be: few edits away, case ignored.
+/// The candidate that `word` was probably meant to be. It is few edits away, and case is ignored.
 [[nodiscard]] std::optional<std::string_view> closest_word(std::string_view word,
                                                            std::span<const std::string_view> candidates);
 
-/// Takes the piece before the next separator off `text`; false where nothing is left.
+/// Cuts the piece before the next separator off `text`. Returns false if nothing is left.
 [[nodiscard]] bool next_piece(std::string_view& text, char separator, std::string_view& piece);
 
 }  // namespace vkattn::bench

@@ -14,7 +14,7 @@
 namespace vkattn::cli {
 namespace {
 
-/// Words that have a meaning for weights of one batch entry.
+/// Problem words that have a meaning for the weights of one batch entry.
 constexpr std::array<std::string_view, 6> kWords = {"--causal", "--window", "--alibi",
                                                     "--align",  "--scale",  "--softcap"};
 
@@ -24,7 +24,7 @@ constexpr std::string_view mode_option(InspectMode mode) {
   return kOptions.at(static_cast<std::size_t>(mode));
 }
 
-/// An option that was given, and the ways that it belongs to.
+/// An option that was given, and the modes that it belongs to.
 struct Given {
   std::string_view option;
   bool is_given;

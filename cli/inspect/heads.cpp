@@ -1,4 +1,4 @@
-// `vkattn inspect` of queries and keys: a table and a heat map of each head's weights.
+// `vkattn inspect` for queries and keys: a table, and a heat map of each head's weights.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -21,7 +21,7 @@
 namespace vkattn::cli {
 namespace {
 
-/// A head's numbers as attention has them, and as they would be without the scale.
+/// The statistics of a head with attention's scale, and without it.
 struct Head {
   WeightStatistics scaled, unscaled;
 };
@@ -31,8 +31,8 @@ struct HeadsReport {
   Weights scaled, unscaled;
   std::vector<Head> heads;
   std::optional<WeightCheck> check;
-  std::optional<Steps> steps;        ///< what --print and --steps ask for
-  std::optional<OutputFile> output;  ///< of a layer
+  std::optional<Steps> steps;        ///< set if --print or --steps ask for them
+  std::optional<OutputFile> output;  ///< the output of a layer
 };
 
 std::string problem_text(const AttentionDesc& desc) {
@@ -71,7 +71,7 @@ void compute(const Runtime& runtime, const InspectArguments& arguments, HeadsRep
   }
 }
 
-/// A label, with its place where another row has the same.
+/// A label, and its position if another row has the same label.
 std::string name_of(const std::vector<std::string>& labels, std::int64_t index) {
   const std::string& label = labels[static_cast<std::size_t>(index)];
   const bool is_one_of_many = std::ranges::count(labels, label) > 1;
@@ -161,7 +161,7 @@ std::string json_report(const Runtime& runtime, const HeadsReport& report, const
   return dump_json(json);
 }
 
-/// A head's weights, of hidden keys no number.
+/// The weights of a head. A hidden key has no number.
 std::vector<double> panel_values(const Weights& weights, std::int64_t head) {
   const WeightRows rows = weights.rows_of(head);
   std::vector<double> values(rows.weights.begin(), rows.weights.end());
@@ -211,7 +211,7 @@ picture::HeatMap heat_map(const HeadsReport& report, const InspectArguments& arg
   return map;
 }
 
-/// Said before anything is computed.
+/// Refuses weights that are too large for a picture, before anything is computed.
 void require_room_in_picture(const AttentionDesc& desc) {
   constexpr auto kMost = static_cast<std::int64_t>(picture::kMostHeatCells);
   if (std::max(desc.query_length, desc.kv_length) <= kMost) return;

@@ -24,7 +24,7 @@ void require_batch(const InputFile& query, std::int64_t batch) {
              console::count(static_cast<std::uint64_t>(query.batch), "batch entry") + ", counted from 0");
 }
 
-/// The array of a file from the chosen batch entry on.
+/// Reads a file's array from the chosen batch entry on.
 std::vector<float> read_entry(InputFile& input, std::int64_t batch, const TensorDesc& storage) {
   const std::int64_t elements = input.reader.header().elements;
   std::vector<float> values = take(npy::read_floats(input.reader, elements));
@@ -43,7 +43,7 @@ void require_sizes(const RunInputs& files) {
     fail_usage(key.text() + " has " + console::count(static_cast<std::uint64_t>(key.length), "key") +
                "; weights of fewer than 2 say nothing");
   }
-  // Sizes of files that exist: no product of two of them comes near 2^63.
+  // The files exist, so their sizes are small: no product of two of them comes near 2^63.
   if (query.length > kMostWeights / key.length || query.heads > kMostWeights / (query.length * key.length)) {
     fail_usage(query.text() + " and " + key.text() + " make more than the " + std::to_string(kMostWeights) +
                " weights that inspect takes");

@@ -1,4 +1,4 @@
-// `vkattn inspect`: what attention weights look like.
+// `vkattn inspect`: shows attention weights.
 #include <memory>
 
 #include "command.hpp"

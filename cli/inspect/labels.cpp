@@ -13,7 +13,7 @@
 namespace vkattn::cli {
 namespace {
 
-/// A JSON list of texts, or lines.
+/// Reads labels from a JSON list of texts, or from lines.
 std::vector<std::string> labels_in_file(const std::string& path) {
   constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 20;
   const auto text = detail::read_input(path, kMostBytes);

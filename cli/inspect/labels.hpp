@@ -1,4 +1,4 @@
-// What `vkattn inspect` calls the rows that it shows.
+// The labels of the rows that `vkattn inspect` shows.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace vkattn::cli {
 
-/// The lines of a text, without what cannot be drawn.
+/// The lines of a text, without characters that cannot be drawn.
 [[nodiscard]] std::vector<std::string> lines_of(const std::string& text);
 
-/// Rows that labels are for; `name` is what messages call them.
+/// Rows that need labels. Messages call them `name`.
 struct LabelledRows {
   std::string name;
   std::int64_t rows;
 };
 
-/// Those of --labels or --labels-file, one for each row of all that is given; empty where neither option was.
+/// The labels of --labels or --labels-file, one for each row in `all`. Empty if neither option was given.
 [[nodiscard]] std::vector<std::string> given_labels(const InspectArguments& arguments,
                                                     const std::vector<LabelledRows>& all);
 

@@ -1,4 +1,4 @@
-// Queries and keys that a trained layer makes of its input: X and a weights file, see inputs.hpp.
+// Makes queries and keys from a layer's input X and a file of trained weights: see inputs.hpp.
 #include <vkattn/safetensors.hpp>
 
 #include <algorithm>
@@ -17,11 +17,11 @@
 namespace vkattn::cli {
 namespace {
 
-/// X, and what its file calls its rows: the metadata `labels`, a line for each.
+/// X, and the labels of its rows: the metadata `labels` of its file, one in each line.
 struct LayerInput {
   Matrix x;
   std::vector<std::string> labels;
-  bool is_batch = false;  ///< of one
+  bool is_batch = false;  ///< the file has a batch axis of size 1
 };
 
 LayerInput read_input(const InspectArguments& arguments) {
@@ -54,7 +54,7 @@ LayerInput read_input(const InspectArguments& arguments) {
   return input;
 }
 
-/// X W^T + b, by head: (head, row, dim).
+/// X W^T + b, split by head: (head, row, dim).
 std::vector<float> project(const Matrix& x, const Matrix& weight, std::span<const float> bias,
                            std::int64_t head_dim) {
   std::vector<float> result(static_cast<std::size_t>(x.rows * weight.rows));
@@ -88,7 +88,7 @@ void require_fits(const Matrix& x, const LayerWeights& weights) {
     require_finite(*matrix);
 }
 
-/// Values, and W_O with the output's shape.
+/// Adds the values, and W_O with the shape of the output.
 void add_output(const LayerInput& input, LayerWeights weights, InspectInputs& inputs) {
   AttentionDesc desc = inputs.desc;
   desc.value_dim = weights.value_dim;

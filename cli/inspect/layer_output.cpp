@@ -9,7 +9,7 @@
 namespace vkattn::cli {
 
 void write_layer_output(OutputFile& file, const LayerOutput& layer, std::span<const float> heads) {
-  const std::int64_t width = layer.weight.columns;  // of all heads side by side
+  const std::int64_t width = layer.weight.columns;  // the width of all heads side by side
   const std::int64_t rows = static_cast<std::int64_t>(heads.size()) / width;
   const std::int64_t value_dim = layer.value_dim;
   std::vector<float> output;

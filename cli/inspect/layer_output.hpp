@@ -1,4 +1,4 @@
-// The output of a layer, from what attention gives its heads.
+// Computes the output of a layer from attention's output for each head.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace vkattn::cli {
 
-/// W_O, (width, heads * value_dim), its bias where the layer has one, and the shape of the output, which is
-/// that of the input but for the width.
+/// W_O, (width, heads * value_dim), its bias if the layer has one, and the shape of the output. That is the
+/// shape of the input with another width.
 struct LayerOutput {
   Matrix weight;
   std::vector<float> bias;
@@ -19,7 +19,7 @@ struct LayerOutput {
   std::vector<std::int64_t> shape;
 };
 
-/// Writes the rows of O W_O^T + b_O, summed in float64. `heads` is O by head, (head, row, value_dim).
+/// Writes the rows of O W_O^T + b_O, summed in float64. `heads` is O as (head, row, value_dim).
 void write_layer_output(OutputFile& file, const LayerOutput& layer, std::span<const float> heads);
 
 }  // namespace vkattn::cli

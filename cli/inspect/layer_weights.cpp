@@ -50,8 +50,8 @@ std::string some_names(const SafetensorsFile& file) {
 
 namespace {
 
-/// Names behind --layer of a tensor with W_Q, W_K and W_V one below the other, and of W_O: of PyTorch's
-/// nn.MultiheadAttention and of vision transformers.
+/// Names, after the prefix of --layer, of a tensor that stacks the rows of W_Q, W_K and W_V, and of W_O.
+/// PyTorch's nn.MultiheadAttention and vision transformers use them.
 struct PackedNames {
   std::string_view weight, bias, output;
 };
@@ -61,9 +61,10 @@ constexpr std::array<PackedNames, 4> kPackedNames = {
      {"qkv.weight", "qkv.bias", "proj.weight"},
      {"attn.qkv.weight", "attn.qkv.bias", "attn.proj.weight"}}};
 
-/// Of a tensor each: of nn.MultiheadAttention, whose bias is one; of Llama and Mistral, and of Whisper, whose
-/// W_O is out_proj; BERT (query), whose W_O is of another module; diffusion models (to_q) and the first Llama
-/// (wq). Biases are called alike.
+/// Names of separate tensors: nn.MultiheadAttention (its bias is one tensor); Llama and Mistral; Whisper (its
+/// W_O is out_proj); both again behind self_attn; BERT from its layer, and from its attention module (query),
+/// which does not have W_O; diffusion models (to_q); the first Llama (wq). Biases have the same names with
+/// "bias" in place of "weight".
 struct SeparateNames {
   std::string_view query, key, value, output;
   bool has_packed_bias = false;
@@ -82,7 +83,7 @@ constexpr std::array<SeparateNames, 9> kSeparateNames = {
      {"to_q.weight", "to_k.weight", "to_v.weight", "to_out.0.weight"},
      {"wq.weight", "wk.weight", "wv.weight", "wo.weight"}}};
 
-/// The bias that belongs to a weight.
+/// The name of the bias that belongs to a weight.
 std::string bias_of(std::string_view weight) {
   constexpr std::string_view kEnd = "weight";
   return std::string(weight.substr(0, weight.size() - kEnd.size())) + "bias";
@@ -97,7 +98,7 @@ struct HeadSizes {
   std::int64_t kv_heads, head_dim, value_dim;
 };
 
-/// What the options say of a layer's heads; 0: nothing.
+/// What the options say about a layer's heads. 0 means that an option is not given.
 struct GivenHeads {
   explicit GivenHeads(const InspectArguments& arguments)
       : heads(number_of("--heads", arguments.heads, 1, INT32_MAX, 0)),
@@ -116,8 +117,8 @@ struct GivenHeads {
   std::int64_t heads, kv_heads, head_dim;
 };
 
-/// All heads that make so many rows of W_Q, W_K and W_V one below the other, and so many columns of W_O where
-/// they are known (not 0).
+/// All head sizes that give `rows` stacked rows of W_Q, W_K and W_V, and `output_columns` columns of W_O if
+/// these are known (not 0).
 std::vector<HeadSizes> heads_of_packed(std::int64_t rows, std::int64_t output_columns,
                                        const GivenHeads& given) {
   std::vector<HeadSizes> all;
@@ -135,7 +136,8 @@ std::vector<HeadSizes> heads_of_packed(std::int64_t rows, std::int64_t output_co
   return all;
 }
 
-/// Where several heads make such rows: those of dims that a layer has by itself, or a refusal.
+/// Chooses the head sizes. If several fit, it takes those with the dims that a layer has by default, or
+/// refuses.
 HeadSizes choose_heads(const Matrix& packed, const StoredTensor* output, std::string_view output_name,
                        const GivenHeads& given) {
   const bool has_output = output != nullptr && output->shape.size() == 2;
@@ -161,7 +163,7 @@ HeadSizes choose_heads(const Matrix& packed, const StoredTensor* output, std::st
              (all.size() > kMost ? ", …" : "") + "; give --kv-heads or --head-dim");
 }
 
-/// Of tensors of their own.
+/// The head sizes if W_Q and W_K are separate tensors.
 HeadSizes heads_of_separate(const Matrix& query, const Matrix& key, const GivenHeads& given) {
   const std::int64_t head_dim = query.rows / given.heads;
   const bool fits = head_dim > 0 && query.rows % given.heads == 0 && key.rows % head_dim == 0;
@@ -171,7 +173,7 @@ HeadSizes heads_of_separate(const Matrix& query, const Matrix& key, const GivenH
              " rows of queries and " + std::to_string(key.rows) + " of keys, which are no such heads");
 }
 
-/// The elements of a bias of W_Q, W_K and W_V, where there is one.
+/// Splits the bias of W_Q, W_K and W_V, if there is one.
 void set_packed_bias(const std::optional<Matrix>& bias, LayerWeights& weights) {
   if (!bias) return;
   const std::int64_t needed = weights.query.rows + weights.key.rows + weights.value.rows;
@@ -195,7 +197,7 @@ std::vector<float> own_bias(const std::optional<Matrix>& bias, const Matrix& wei
              std::to_string(weight.rows) + " rows");
 }
 
-/// W_Q and W_K take a row of the input each.
+/// W_Q and W_K must have as many columns as the input.
 void require_width(const Matrix& weight, const Matrix& x) {
   if (weight.columns == x.columns) return;
   const bool is_transposed = weight.rows == x.columns;
@@ -206,7 +208,7 @@ void require_width(const Matrix& weight, const Matrix& x) {
                             : ""));
 }
 
-/// W_O and its bias, of the heads that the other weights have.
+/// Reads W_O and its bias. They must fit the heads of the other weights.
 void read_output(SafetensorsFile& file, const InspectArguments& arguments, std::string_view name,
                  LayerWeights& weights) {
   const std::string full = name_in_layer(arguments, name);
@@ -244,7 +246,7 @@ LayerWeights packed_projections(SafetensorsFile& file, const InspectArguments& a
   return weights;
 }
 
-/// W_V of its own, of as many heads as W_K.
+/// Reads a separate W_V, which has as many heads as W_K.
 Matrix read_value(SafetensorsFile& file, const InspectArguments& arguments, const Matrix& x,
                   const SeparateNames& names, std::int64_t kv_heads) {
   const std::string full = name_in_layer(arguments, names.value);
@@ -285,7 +287,8 @@ LayerWeights separate_projections(SafetensorsFile& file, const InspectArguments&
   return weights;
 }
 
-/// Of all names of W_Q and W_K that the file has, those with its W_O, or else the first.
+/// Finds the names of W_Q and W_K in the file. It prefers names whose W_O is there too, and otherwise takes
+/// the first.
 const SeparateNames* find_separate(const SafetensorsFile& file, const InspectArguments& arguments) {
   const auto has = [&](std::string_view name) {
     return !name.empty() && file.find(name_in_layer(arguments, name)) != nullptr;

@@ -1,4 +1,4 @@
-// A layer's weights in a file, under the names that models are published with.
+// Reads a layer's weights from a file, under the names that published models use.
 #pragma once
 
 #include <vkattn/safetensors.hpp>
@@ -15,7 +15,7 @@
 
 namespace vkattn::cli {
 
-/// Rows of numbers, without padding.
+/// A matrix whose rows lie without padding.
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
   std::vector<float> values;
@@ -27,29 +27,29 @@ struct Matrix {
   }
 };
 
-/// "(3, 8)".
+/// The shape in words, such as "(3, 8)".
 [[nodiscard]] std::string shape_of(const Matrix& matrix);
 
-/// The name of a layer's tensor in its file: it begins with --layer and a dot.
+/// The name of a layer's tensor in its file. It begins with --layer and a dot.
 [[nodiscard]] std::string name_in_layer(const InspectArguments& arguments, std::string_view name);
 
 [[nodiscard]] std::optional<Matrix> find_matrix(SafetensorsFile& file, const std::string& name);
 
-/// What the file has, for a message.
+/// Some names of tensors in the file, for a message.
 [[nodiscard]] std::string some_names(const SafetensorsFile& file);
 
-/// W_Q and W_K, (outputs, inputs), with --output W_V and W_O too, their biases where the layer has some, and
-/// its heads.
+/// W_Q and W_K, stored (outputs, inputs), their biases if the layer has some, and the layer's heads. With
+/// --output also W_V and W_O.
 struct LayerWeights {
   Matrix query, key, value, output;
   std::vector<float> query_bias, key_bias, value_bias, output_bias;
   std::int64_t kv_heads = 0, head_dim = 0, value_dim = 0;
 };
 
-/// Those of --weights. W_Q, W_K and W_V take rows of the input `x`.
+/// Reads the weights of --weights. W_Q, W_K and W_V must take rows of the input `x`.
 [[nodiscard]] LayerWeights read_weights(const InspectArguments& arguments, const Matrix& x);
 
-/// --heads, which must be given.
+/// The number of --heads, which must be given.
 [[nodiscard]] std::int64_t layer_heads(const InspectArguments& arguments);
 
 }  // namespace vkattn::cli

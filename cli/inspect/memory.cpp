@@ -1,5 +1,5 @@
-// `vkattn inspect --memory`: what a score matrix would take, and what the library takes, of one length or of
-// a list.
+// `vkattn inspect --memory`: the memory of a score matrix and the library's memory, for one length or a list
+// of lengths.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -12,19 +12,20 @@
 namespace vkattn::cli {
 namespace {
 
-/// Bytes of one layer.
+/// The bytes of one layer.
 struct Memory {
   std::int64_t length = 0, heads = 1, head_dim = 64;
   double tensors = 0;       ///< Q, K, V and O
   double score_matrix = 0;  ///< of one head
   double workspace = 0, lse = 0;
-  std::string refusal;  ///< why this device has no plan: then the workspace is that of a plan without parts
+  std::string refusal;  ///< why this device has no plan; the workspace is then that of a plan without parts
 
   [[nodiscard]] double all_matrices() const { return score_matrix * static_cast<double>(heads); }
   [[nodiscard]] double library() const { return workspace + lse; }
 };
 
-/// What this device cannot do, as one that ends long loops early; others may.
+/// Whether only this device refuses, for example because it ends long loops early. Other devices may not
+/// refuse.
 bool is_of_device(const Error& error) {
   return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kLimitExceeded;
 }
@@ -36,7 +37,7 @@ Memory measure(const Runtime& runtime, Memory memory) {
   desc.head_dim = memory.head_dim;
   desc.has_lse = true;
   PlanOptions options;
-  options.deferred_compilation = true;  // the plan is only asked what it needs
+  options.deferred_compilation = true;  // the plan only tells its requirements
   const Result<AttentionPlan> plan = runtime.make_plan(desc, options);
   const auto length = static_cast<double>(memory.length);
   memory.tensors = 4 * sizeof(float) * static_cast<double>(memory.heads * memory.head_dim) * length;
@@ -57,7 +58,7 @@ std::string heads_text(const Memory& memory) {
          std::to_string(memory.head_dim);
 }
 
-/// Why this device has no plan.
+/// The sentence that says why this device has no plan.
 std::string refusal_text(const Memory& memory, const std::string& what) {
   const std::string length = std::to_string(memory.length);
   return "\nThis device cannot compute " + what + ": vkattn bench \"h" + std::to_string(memory.heads) + " " +
@@ -85,7 +86,7 @@ std::string text_report(const Runtime& runtime, const Memory& memory) {
   return text + (memory.refusal.empty() ? "" : refusal_text(memory, "it"));
 }
 
-/// A row for each length.
+/// A table with a row for each length.
 std::string table_report(const Runtime& runtime, const std::vector<Memory>& lengths) {
   using console::pad_left;
   std::string text = device_line(runtime) + heads_text(lengths.front()) +
@@ -134,7 +135,7 @@ std::string json_report(const Runtime& runtime, const std::vector<Memory>& lengt
 }  // namespace
 
 int inspect_memory(const InspectArguments& arguments, const Invocation& invocation) {
-  // Below 2^63 bytes of matrices: 2^2 of a number, 2^48 of a matrix, 2^10 heads.
+  // Keeps the bytes of all matrices below 2^63: 2^2 for a number, 2^48 numbers in a matrix, 2^10 heads.
   constexpr std::int64_t kMostLength = 1 << 24, kMostHeads = 1024;
   Memory layer;
   layer.heads = number_of("--heads", arguments.heads, 1, kMostHeads, 1);

@@ -1,4 +1,4 @@
-// What the reports share: see reports.hpp.
+// The common parts of the reports: see reports.hpp.
 #include "inspect/reports.hpp"
 
 #include <cmath>

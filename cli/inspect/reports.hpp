@@ -1,4 +1,4 @@
-// What `vkattn inspect` shows, in each way of using it: print as a table or JSON, and draw.
+// The outputs of `vkattn inspect` in each mode: a table or JSON, and a picture.
 #pragma once
 
 #include "command.hpp"
@@ -8,26 +8,26 @@
 
 namespace vkattn::cli {
 
-/// --text, and --query with --key.
+/// For --text, and for --query with --key.
 int inspect_heads(const InspectArguments& arguments, InspectMode mode, const Invocation& invocation);
-/// --sweep-dim.
+/// For --sweep-dim.
 int inspect_scaling(const InspectArguments& arguments, const Invocation& invocation);
-/// --memory.
+/// For --memory.
 int inspect_memory(const InspectArguments& arguments, const Invocation& invocation);
 
-/// What JSON of all of them begins with.
+/// The first members of every JSON output.
 [[nodiscard]] Json json_head(const Runtime& runtime, const Invocation& invocation);
-/// The line "device" of text.
+/// The line "device" in text.
 [[nodiscard]] std::string device_line(const Runtime& runtime);
-/// For the caption of a picture.
+/// The device for the caption of a picture.
 [[nodiscard]] std::string device_caption(const Runtime& runtime, const Invocation& invocation);
 
 [[nodiscard]] Json statistics_json(const WeightStatistics& statistics);
 [[nodiscard]] Json check_json(const WeightCheck& check);
-/// Fails where the weights are not within tolerance.
+/// Fails if the weights are not within tolerance.
 void require_passed(const WeightCheck& check);
 
-/// "1/sqrt(64) = 0.125", or the number that --scale gave.
+/// "1/sqrt(64) = 0.125", or the number of --scale.
 [[nodiscard]] std::string scale_text(const AttentionDesc& desc);
 
 }  // namespace vkattn::cli

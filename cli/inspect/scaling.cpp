@@ -1,4 +1,4 @@
-// `vkattn inspect --sweep-dim`: what the scale 1/sqrt(dim) is for.
+// `vkattn inspect --sweep-dim`: shows the purpose of the scale 1/sqrt(dim).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::int64_t kHeads = 8, kRows = 64, kKeys = 64;
 
-/// One side of the comparison.
+/// The statistics with the scale, or without it.
 struct Side {
   WeightStatistics weights;
-  double median_gradient = 0, mean_gradient = 0;  ///< norms of the Jacobian
+  double median_gradient = 0, mean_gradient = 0;  ///< norms of the softmax's Jacobian
 };
 
 struct Point {
@@ -51,7 +51,7 @@ AttentionDesc desc_of_dim(std::int64_t dim) {
   desc.kv_length = kKeys;
   desc.head_dim = dim;
   desc = desc.resolved();
-  desc.value = desc.key;  // values play no part: one element of each key is enough
+  desc.value = desc.key;  // values do not matter here, so one element of each key is enough
   desc.value_dim = 1;
   desc.output = {};
   return desc.resolved();
@@ -156,7 +156,7 @@ std::string json_report(const Runtime& runtime, const Sweep& sweep, const Invoca
   return dump_json(json);
 }
 
-/// The lines of one number with and without the scale.
+/// Two lines of one statistic: with the scale and without it.
 template <class Number>
 std::vector<picture::Series> both_lines(const Sweep& sweep, Number&& number) {
   std::vector<picture::Series> lines = {{"without the scale", {}, 1}, {"scores times 1/sqrt(dim)", {}, 0}};

@@ -7,7 +7,7 @@
 namespace vkattn::cli {
 namespace {
 
-/// A row's scores and weights of the keys that it sees.
+/// The scores and weights of a row, at the keys that it sees.
 struct Row {
   std::span<const float> scores, weights;
   std::int64_t first_key = 0;
@@ -27,7 +27,7 @@ std::size_t row_count(const WeightRows& rows) {
 }
 
 double deviation(const WeightRows& rows) {
-  double count = 0, mean = 0, squares = 0;  // Welford's
+  double count = 0, mean = 0, squares = 0;  // Welford's algorithm
   for (std::size_t i = 0; i < row_count(rows); ++i) {
     for (const float score : row_at(rows, i).scores) {
       count += 1;
@@ -77,7 +77,7 @@ std::vector<double> jacobian_norms(const WeightRows& rows) {
     const std::span<const float> p = row_at(rows, i).weights;
     double squares = 0;
     for (std::size_t a = 0; a < p.size(); ++a) {
-      // 1 - p_a as the sum of the others, which keeps its digits where p_a is nearly 1.
+      // 1 - p_a is computed as the sum of the others, which keeps its digits if p_a is nearly 1.
       double others = 0;
       for (std::size_t b = 0; b < p.size(); ++b) {
         if (b == a) continue;

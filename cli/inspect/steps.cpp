@@ -12,10 +12,10 @@
 namespace vkattn::cli {
 namespace {
 
-/// Rows, columns and numbers of an output that fit on a screen.
+/// The most rows, columns and numbers of an output that fit on a screen.
 constexpr std::int64_t kMostPrinted = 12;
 
-/// One matrix of all heads, with its name in JSON and what stands above it in text.
+/// One matrix of all heads, its name in JSON and its title in text.
 struct Step {
   std::string name, title;
   const std::vector<float>* values;
@@ -39,7 +39,7 @@ std::vector<Step> steps_that_are_there(const InspectInputs& inputs, const Steps&
 }
 
 std::string number_text(float value) {
-  if (value == 0) return "0";  // exactly; 0.0000 is a small number
+  if (value == 0) return "0";  // exactly 0; a small number is printed as 0.0000
   return std::isinf(value) ? "-" : console::fixed(static_cast<double>(value), 4);
 }
 

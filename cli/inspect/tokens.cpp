@@ -19,12 +19,12 @@ bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/// Of ASCII; an apostrophe or hyphen is a part of its word.
+/// An ASCII punctuation mark. An apostrophe or hyphen is part of its word.
 bool is_mark(char c) {
   return std::string_view(".,;:!?\"()[]{}").find(c) != std::string_view::npos;
 }
 
-/// FNV-1a.
+/// The hash FNV-1a.
 std::uint64_t hash_of(std::string_view word) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : word) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;

@@ -1,4 +1,4 @@
-// From a text to queries and keys, without a trained model: words, embeddings and projections from a seed.
+// Makes queries and keys from a text without a trained model: words, embeddings and projections from a seed.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace vkattn::cli {
 
-/// The words of a text, and its punctuation marks as tokens of their own; an apostrophe stays in its word.
+/// The words of a text, and its punctuation marks as tokens of their own. An apostrophe stays in its word.
 [[nodiscard]] std::vector<std::string> split_tokens(std::string_view text);
 
-/// The same; throws CommandError where a token could not be printed or drawn.
+/// Splits as split_tokens() does. Throws CommandError if a token cannot be printed or drawn.
 [[nodiscard]] std::vector<std::string> read_tokens(const std::string& option, const std::string& text);
 
-/// Queries or keys of every head (head, token, dim), unit-normal as far as they are random: an embedding of
-/// 256 normal numbers for each word, the same wherever it stands, times a projection of normal numbers for
-/// each head.
+/// Makes queries or keys (head, token, dim) of every head, with a standard deviation of 1 as far as they are
+/// random. Each word has an embedding of 256 normal numbers, the same wherever the word stands. Each head has
+/// a projection of normal numbers.
 struct ProjectionSettings {
   std::int64_t heads = 4, head_dim = 64;
   std::uint64_t seed = 1;

@@ -1,4 +1,4 @@
-// Scores and weights of queries and keys, computed on the device.
+// Computes scores and weights of queries and keys on the device.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -16,36 +16,36 @@ namespace vkattn::cli {
 struct WeightCheck {
   std::int64_t compared = 0;
   double largest_error = 0;
-  double largest_share = 0;  ///< of its tolerance; NaN counts as infinity
+  double largest_share = 0;  ///< share of the tolerance; NaN counts as infinity
 
   [[nodiscard]] bool passed() const { return largest_share <= 1; }
 };
 
-/// What weights are made of: a descriptor of one batch entry with as much of values as it needs, and arrays
-/// in its strides.
+/// The inputs of weights: a descriptor of one batch entry, and arrays in its strides. It has values only as
+/// far as the problem needs some.
 struct WeightProblem {
   AttentionDesc desc;
   std::span<const float> query, key;
-  std::span<const float> value = {};  ///< none: the keys stand in
+  std::span<const float> value = {};  ///< if empty, the keys stand in for the values
 };
 
-/// Of a problem, (head, query, key).
+/// The scores and weights of a problem, (head, query, key).
 struct Weights {
-  std::vector<float> scores;  ///< times the scale, before softcap and whatever hides keys
+  std::vector<float> scores;  ///< times the scale, before softcap and before keys are hidden
   std::vector<float> weights;
   std::int64_t keys = 0;
   std::vector<reference::KeyRange> visible;  ///< of each query
   std::string kernel;
 
-  /// Of one head, or of all as if they were one.
+  /// The rows of one head, or the rows of all heads together.
   [[nodiscard]] WeightRows rows_of(std::int64_t head) const;
   [[nodiscard]] WeightRows rows() const;
 };
 
-/// What one execution gives, and the kernel that computed it.
+/// The result of one execution, and the kernel that computed it.
 struct Computed {
   std::vector<float> output;   ///< (head, query, value_dim)
-  std::vector<float> weights;  ///< at the stage that was asked for, (head, query, key)
+  std::vector<float> weights;  ///< at the requested stage, (head, query, key)
   std::string kernel;
 };
 [[nodiscard]] Computed compute_attention(const Runtime& runtime, const WeightProblem& problem,
@@ -53,10 +53,10 @@ struct Computed {
 
 [[nodiscard]] Weights compute_weights(const Runtime& runtime, const WeightProblem& problem);
 
-/// Compares the weights and adds to the outcome.
+/// Compares the weights with the reference and adds to the outcome.
 void check_weights(const WeightProblem& problem, const Weights& weights, WeightCheck& check);
 
-/// One line.
+/// The outcome in one line.
 [[nodiscard]] std::string check_text(const WeightCheck& check);
 
 }  // namespace vkattn::cli

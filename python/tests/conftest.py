@@ -14,7 +14,7 @@ if os.environ.get("VKATTN_VALIDATION") == "1":
 
 @pytest.fixture(autouse=True)
 def no_validation_messages():
-    """Any message of the validation layer is a failure."""
+    """A message of the validation layer fails the test."""
     yield
     if os.environ.get("VKATTN_VALIDATION") == "1":
         assert _native.open("").validation_messages() == []
@@ -23,7 +23,7 @@ def no_validation_messages():
 def pytest_sessionstart(session):
     if os.environ.get("VKATTN_TEST_REQUIRE_DEVICE") == "1" or _has_device():
         return
-    pytest.exit("skipped: no Vulkan device", returncode=77)  # as CTest has it
+    pytest.exit("skipped: no Vulkan device", returncode=77)  # CTest shows 77 as skipped
 
 
 def _has_device():

@@ -1,10 +1,10 @@
-"""Attention in float64 by NumPy, as docs/semantics.md defines it, sharing nothing with the package."""
+"""Attention in float64 with NumPy, as docs/semantics.md defines it. It shares no code with the package."""
 import numpy as np
 
 
 def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, window=None, softcap=0,
               alibi=None, sinks=None, kv_lengths=None):
-    """(output, lse, weights by stage) of (batch, heads, length, dim)."""
+    """(output, lse, weights by stage) for arrays (batch, heads, length, dim)."""
     q, k, v = (np.asarray(x).astype(np.float64) for x in (query, key, value))
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
@@ -42,7 +42,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
 
 def rotated(rows, positions, *, style="half-split", dims=None, base=10000.0, position_scale=1.0, magnitude=1.0,
             frequencies=None):
-    """Rotary embedding of (batch, heads, length, dim) at positions (batch, length), in float64."""
+    """Rotary embedding of an array (batch, heads, length, dim) at positions (batch, length), in float64."""
     rows = np.asarray(rows).astype(np.float64)
     dims = rows.shape[-1] if dims is None else dims
     half = dims // 2
@@ -58,7 +58,7 @@ def rotated(rows, positions, *, style="half-split", dims=None, base=10000.0, pos
 
 
 def multi_head_attention(query, key, value, state, heads, *, kv_heads=None, rotary=None, **keywords):
-    """(output, weights of each head) of (batch, length, elements) by a layer's parameters, in float64."""
+    """(output, weights of each head) of a layer for inputs (batch, length, elements), in float64."""
     kv_heads = heads if kv_heads is None else kv_heads
     state = {name: np.asarray(x).astype(np.float64) for name, x in state.items()}
     if "in_proj_weight" in state:

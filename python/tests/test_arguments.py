@@ -1,4 +1,4 @@
-"""Wrong arguments: each public function, each of its parameters, each kind of value that it does not take."""
+"""Wrong arguments, for each parameter of each public function and each kind of value that it does not take."""
 import functools
 import inspect
 import warnings
@@ -38,7 +38,7 @@ def saved_file():
     return {"path": "layer.safetensors"}
 
 
-# How each is called rightly: the function, and arguments that it needs.
+# A valid call of each: the function, and the arguments that it needs.
 CALLS = {
     "Array.numpy": lambda: (vkattn.array(Q).numpy, {}),
     "Array.write": lambda: (vkattn.array(Q).write, {"x": Q}),
@@ -68,13 +68,13 @@ CALLS = {
     "show": lambda: (vkattn.show, {"weights": np.ones((1, 3, 3), np.float32)}),
 }
 
-# What only the package itself calls, and results.
+# Classes that only the package itself makes, and results.
 MADE_ELSEWHERE = ("Array", "Plan", "SavedCall", "Device")
 RESULTS = ("Gradients", "LayerGradients")
 
 
 def public_functions():
-    """(name, function) of each that a caller may call."""
+    """(name, function) of everything that a caller may call."""
     for name in vkattn.__all__:
         public = getattr(vkattn, name)
         if not isinstance(public, type):
@@ -97,13 +97,13 @@ PARAMETERS = [(name, parameter) for name, function in public_functions()
               for parameter in inspect.signature(function).parameters.values()
               if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD]
 
-# Some are right for some parameters. Only object() is right for none.
+# Some values are valid for some parameters. Only object() is valid for none.
 VALUES = [None, "nonsense", "", "\udc80", b"x", 1.5, 3j, float("nan"), 10**30, -1, True, (), [], {}, set(),
           [[1.0], [1, 2]], (1.5, 2), "ab", len, np.float32, np.array(object()), np.array(["x"]), np.array([1.5, 2.5]),
           np.array(1, "datetime64[s]"), np.ma.masked_array([1.0, 2.0], [True, False]),
           np.zeros((1, 2, 3, 4), [("a", "f4")])]
 
-# What a sentence names in place of the parameter.
+# Other words that a sentence may have in place of the parameter's name.
 OTHER_WORDS = {
     "embed_dim": ("d_model", "head_dim"), "num_heads": ("query_heads",), "kdim": ("key_input_dim",),
     "vdim": ("value_input_dim",), "capacity": ("kv_length", "cache_length"), "dtype": ("a cache stores",),
@@ -116,14 +116,14 @@ OTHER_WORDS = {
 
 
 def refused(function, arguments):
-    """The exception of a call; None where it is taken."""
+    """The exception of a call, or None if the call succeeds."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             function(**arguments)
     except (TypeError, vkattn.Error) as e:
         return e
-    except ImportError as e:  # of matplotlib, behind the checks
+    except ImportError as e:  # from matplotlib, which is imported after the checks
         assert e.name == "matplotlib" or e.name.startswith("matplotlib.")
     return None
 
@@ -138,7 +138,7 @@ def test_each_function_is_here(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name, parameter", PARAMETERS, ids=[f"{name}-{p.name}" for name, p in PARAMETERS])
 def test_wrong_arguments(name, parameter, tmp_path, monkeypatch):
-    """A TypeError or vkattn.Error whose sentence names the argument, whatever is given."""
+    """Whatever value is given, the call raises a TypeError or vkattn.Error whose sentence names the argument."""
     monkeypatch.chdir(tmp_path)
     function, arguments = CALLS[name]()
     if (name, parameter.name) == ("MultiHeadAttention.forward", "counts"):
@@ -169,18 +169,18 @@ def test_wrong_arguments(name, parameter, tmp_path, monkeypatch):
 def test_sentences(keywords, sentence):
     with pytest.raises(TypeError, match=sentence):
         vkattn.attention(Q, Q, Q, **keywords)
-    if "dropout_seed" not in keywords:  # of the plan's calls
+    if "dropout_seed" not in keywords:  # only calls of a plan take it
         with pytest.raises(TypeError, match=sentence):
             vkattn.plan(Q, Q, Q, **keywords)
 
 
-# For each modifier a value that changes the results.
+# A value of each modifier that changes the results.
 GIVEN = {"window": (1, 0), "softcap": 0.5, "alibi": [0.5, 0.25], "sinks": [0.5, 0.25]}
 
 
 @pytest.mark.parametrize("name", [row.name for row in _arguments.MODIFIERS])
 def test_modifiers_arrive(name, random):
-    """Each call that computes scores takes each row of MODIFIERS and hands it on."""
+    """Each call that computes scores takes each row of MODIFIERS and passes it on."""
     rows = random.standard_normal(Q.shape).astype(np.float32)
     x, modifier = random.standard_normal(X.shape).astype(np.float32), {name: GIVEN[name]}
     used = cache()
@@ -204,7 +204,7 @@ def test_modifiers_arrive(name, random):
 
 @pytest.mark.parametrize("group", _arguments.GROUPS)
 def test_groups_are_no_keywords(group, tmp_path, monkeypatch):
-    """Callers know only the keywords that a group stands for."""
+    """The name of a group is no keyword. Callers only know the keywords that it stands for."""
     monkeypatch.chdir(tmp_path)
     for name, function in public_functions():
         assert group not in inspect.signature(function).parameters
@@ -221,7 +221,7 @@ def test_modifiers_that_the_native_module_lacks():
 
 
 def test_other_numbers_are_taken():
-    """Of NumPy, and whatever Python takes as an index or a float."""
+    """Numbers of NumPy, and everything that Python takes as an index or a float."""
     expected = vkattn.attention(Q, Q, Q, is_causal=True, window=(2, 0), scale=0.5)
     for true, count, half in ((1, np.int64(2), np.float32(0.5)), (np.True_, np.array(2), np.array(0.5)),
                               (np.array(True), 2, np.float16(0.5))):
@@ -256,7 +256,7 @@ def test_outputs_are_arrays_of_the_device():
 
 
 def test_masked_arrays():
-    """One without masked elements is an array; elements that would be counted although they are masked are refused."""
+    """A masked array without masked elements is an array. Masked elements are refused, because they would be counted."""
     np.testing.assert_array_equal(vkattn.attention(np.ma.masked_array(Q), Q, Q), vkattn.attention(Q, Q, Q))
     hidden = np.ma.masked_array(Q, np.arange(Q.size).reshape(Q.shape) == 5)
     for name in ("query", "key", "value"):
@@ -272,7 +272,7 @@ def test_other_classes_of_arrays_are_arrays():
 
 
 def test_no_view_of_a_device():
-    """NumPy 2's copy=False, which NumPy 1 does not hand over."""
+    """NumPy 2 passes copy=False on. NumPy 1 does not."""
     array = vkattn.array(Q)
     with pytest.raises(ValueError, match="cannot have it without a copy"):
         array.__array__(copy=False)
@@ -284,7 +284,7 @@ def test_no_view_of_a_device():
 
 
 class Unreadable:
-    """As a bfloat16 tensor of PyTorch: NumPy has no such type."""
+    """Stands for a bfloat16 tensor of PyTorch, a type that NumPy does not have."""
 
     dtype = "torch.bfloat16"
 

@@ -1,4 +1,4 @@
-"""What arrays may look like."""
+"""Arrays in every memory layout and type."""
 import numpy as np
 import pytest
 
@@ -13,7 +13,7 @@ def check(query, key, value, mask=None, **keywords):
 
 
 def test_strides(random):
-    """(batch, length, heads, dim), one tensor of Q, K and V, every second row, Fortran order."""
+    """Arrays (batch, length, heads, dim), one tensor of Q, K and V, every second row, and Fortran order."""
     packed = random.standard_normal((2, 10, 3, 2, 16)).astype(np.float32)
     check(*(packed[:, :, i].swapaxes(1, 2) for i in range(3)))
     whole = random.standard_normal((2, 2, 20, 16)).astype(np.float32)
@@ -34,7 +34,7 @@ def test_overlapping_rows(random):
 
 
 def test_a_few_rows_of_a_large_array(random):
-    """Its elements are copied, not the 256 MiB between them, which no storage buffer of lavapipe takes."""
+    """Only the elements are copied, not the 256 MiB between them, which no storage buffer of lavapipe can hold."""
     large = np.zeros((1, 1, 1 << 20, 64), np.float32)
     large[:, :, :: 1 << 18] = random.standard_normal((1, 1, 4, 64))
     rows = large[:, :, :: 1 << 18]
@@ -42,7 +42,7 @@ def test_a_few_rows_of_a_large_array(random):
 
 
 def test_fields_of_a_structure(random):
-    """Strides that are no multiple of an element."""
+    """The strides are not multiples of an element."""
     records = np.zeros((1, 1, 5, 8), [("a", "i1"), ("x", "f4")])
     records["x"] = random.standard_normal(records.shape)
     check(records["x"], records["x"], records["x"])
@@ -95,7 +95,7 @@ def test_empty(shape, keys):
 
 
 class OnlyDLPack:
-    """An array of another library."""
+    """Stands for an array of another library."""
 
     def __init__(self, array, device=None):
         self._array, self._device = array, device

@@ -1,4 +1,4 @@
-"""Every keyword, against float64."""
+"""Compares every keyword with float64."""
 import warnings
 
 import numpy as np
@@ -11,7 +11,7 @@ INF = float("inf")
 
 
 def check(query, key, value, mask=None, tolerance=2e-5, kernel=None, **keywords):
-    """Output and lse of a call are those of the reference."""
+    """Compares output and lse of a call with the reference."""
     output, lse = vkattn.attention(query, key, value, mask, return_lse=True, enable_gqa=True, kernel=kernel, **keywords)
     expected, expected_lse, _ = reference.attention(query, key, value, mask, **keywords)
     assert output.dtype == query.dtype and output.shape == expected.shape
@@ -78,7 +78,7 @@ def test_masks_of_other_types(qkv, random):
 
 
 def test_only_infinity_hides_in_float64(qkv):
-    """Finite numbers beyond float32's range stay finite, as in a row of which all keys have the same bias."""
+    """Finite numbers beyond float32's range stay finite. Here all keys of a row have the same bias."""
     query, key, value = qkv()
     mask = np.full((9, 13), -1e300)
     mask[:, 12] = -np.inf
@@ -91,7 +91,7 @@ def test_only_infinity_hides_in_float64(qkv):
     assert np.isfinite(lse[:, :, :8]).all() and np.isneginf(lse[:, :, 8]).all() and (output[:, :, 8] == 0).all()
     mask[0, 0] = np.nan
     assert np.isnan(vkattn.attention(query, key, value, mask)[:, :, 0]).all()
-    # A sink that outweighs all keys.
+    # The sink outweighs all keys.
     assert (vkattn.attention(query, key, value, sinks=np.full(2, 1e300)) == 0).all()
 
 

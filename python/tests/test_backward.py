@@ -1,7 +1,7 @@
-"""Gradients against differences of the float64 reference.
+"""Compares gradients with differences of the float64 reference.
 
-A driver on the CPU compiles a backward pass for seconds, and again for other head dimensions, types and features: what
-is not about those has heads of 16, and what is about arrays alone takes the kernel that compiles soonest.
+A driver on the CPU needs seconds to compile a backward pass, and compiles it again for other head dimensions, types and
+features. So tests that are not about those have heads of 16, and tests about arrays alone use the kernel that compiles fastest.
 """
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from vkattn import _arrays
 
 
 def differences(loss, array, random, count=6, step=1e-4):
-    """((index, derivative), …) of a few elements, by central differences."""
+    """Pairs (index, derivative) for a few elements, by central differences."""
     for _ in range(count):
         index = tuple(random.integers(size) for size in array.shape)
         ends = []
@@ -24,7 +24,7 @@ def differences(loss, array, random, count=6, step=1e-4):
 
 
 def check(random, arrays, gradients=("query", "key", "value"), kernel=None, **keywords):
-    """`arrays` has query, key and value, and whatever of mask, alibi and sinks the problem has."""
+    """`arrays` has query, key and value, and those of mask, alibi and sinks that the problem has."""
     given = {**arrays, **keywords}
     output, lse = vkattn.attention(**given, return_lse=True, enable_gqa=True)
     grad_output = random.standard_normal(output.shape).astype(np.float32)
@@ -76,7 +76,7 @@ def test_of_what_is_broadcast(random):
 
 
 def test_broadcast_bfloat16_bits(random):
-    """As vkattn.torch gives them: sums are of the numbers, not of their bits."""
+    """Arrays as vkattn.torch passes them. Sums must add the numbers and not their bits."""
     shapes = ((1, 2, 5, 16), (4, 2, 7, 16), (1, 2, 7, 16))
     numbers = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
     bits = [_arrays.converted(x, _arrays.BFLOAT16_BITS) for x in numbers]
@@ -103,7 +103,7 @@ def test_two_dimensions(random):
 def test_float16_and_strides(qkv):
     arrays = qkv(queries=12, keys=12)
     output, lse = vkattn.attention(*arrays, return_lse=True)
-    ones = np.broadcast_to(np.float32(1), output.shape)  # what a sum's gradient is, with strides of 0
+    ones = np.broadcast_to(np.float32(1), output.shape)  # the gradient of a sum, with strides of 0
     expected = vkattn.attention_backward(ones, *arrays, output, lse, kernel="tile")
     strided = [np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in arrays]
     for got, wanted in zip(vkattn.attention_backward(ones, *strided, output, lse, kernel="tile")[:3],
@@ -116,7 +116,7 @@ def test_float16_and_strides(qkv):
 
 
 def test_dropout_draws_the_same_bits(qkv):
-    """The gradient of the values is the transposed weights with dropout times that of the output."""
+    """The gradient of the values is the transposed weights, with dropout, times the gradient of the output."""
     query, key, _ = qkv(queries=16, keys=16)
     value = np.broadcast_to(np.eye(16, dtype=np.float32), (1, 2, 16, 16))
     weights, lse = vkattn.attention(query, key, value, dropout=0.5, dropout_seed=3, return_lse=True)

@@ -1,4 +1,4 @@
-"""A decode loop over keys and values on the device."""
+"""Decode loops over keys and values on the device."""
 import threading
 
 import numpy as np
@@ -11,7 +11,7 @@ import vkattn
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 2e-5), ("float16", 4e-3), ("q8_0", 4e-2),
                                               (("float32", "q8_0"), 4e-2)])
 def test_decode_loop(random, dtype, tolerance):
-    """A prompt of five tokens and three steps: the rows of causal attention over all of them."""
+    """A prompt of five tokens and then three steps give the rows of causal attention over all tokens."""
     query, key, value = (random.standard_normal((2, heads, 8, 32)).astype(np.float32) for heads in (4, 2, 2))
     expected, expected_lse = vkattn.attention(query, key, value, is_causal=True, enable_gqa=True, return_lse=True)
     cache = vkattn.Cache(2, 2, 8, 32, dtype=dtype)
@@ -45,7 +45,7 @@ def rows_of(random, *shape):
 
 
 def test_float8_with_scales(random):
-    """Numbers that 8-bit floats hold exactly, times scales of each head."""
+    """Numbers that 8-bit floats can hold exactly, times a scale for each head."""
     scales = np.array([0.25, 2.0], np.float32)
     query = rows_of(random, 1, 4, 3, 16)
     key, value = (random.integers(-8, 8, (1, 2, 3, 16)).astype(np.float32) * scales[:, None, None] for _ in range(2))
@@ -56,7 +56,7 @@ def test_float8_with_scales(random):
 
 
 def test_ring_keeps_the_newest(random):
-    """Steps over three turns of a ring: causal attention with a window of its length."""
+    """Steps over three turns of a ring give causal attention with a window of the ring's length."""
     query, key, value = (rows_of(random, 1, 2, 25, 16) for _ in range(3))
     expected, lse, stages = reference.attention(query, key, value, is_causal=True, window=(7, None))
     cache = vkattn.Cache(1, 2, 8, 16, ring=True)
@@ -77,7 +77,7 @@ def test_ring_keeps_the_newest(random):
 
 
 def test_pages(random):
-    """Two batch entries that share their first page, then go on with pages of their own, out of order."""
+    """Two batch entries share their first page. Then each continues in pages of its own, which are out of order."""
     begin, ends = rows_of(random, 1, 2, 4, 16), rows_of(random, 2, 2, 5, 16)
     key = np.concatenate([np.repeat(begin, 2, axis=0), ends], axis=2)
     query = rows_of(random, 2, 4, 9, 16)
@@ -105,7 +105,7 @@ def test_rotary(random, rotary):
     for rows in (slice(0, 5), slice(5, 6), slice(6, 8)):
         cache.append(key[:, :, rows], value[:, :, rows])
         np.testing.assert_allclose(cache.attention(query[:, :, rows]), expected[:, :, rows], atol=3e-5)
-    again = cache.attention(query[:, :, 2:4], align=2)  # queries in the middle, by their position
+    again = cache.attention(query[:, :, 2:4], align=2)  # the position places these queries in the middle
     np.testing.assert_allclose(again, expected[:, :, 2:4], atol=3e-5)
 
 
@@ -143,7 +143,7 @@ def test_entries_of_different_lengths(random):
 
 
 class Interrupted:
-    """A native object whose `method` works, and is followed by Ctrl-C before Python goes on."""
+    """A native object. Its `method` works, but Ctrl-C arrives before Python continues."""
 
     def __init__(self, native, method):
         self._native, self._method = native, method
@@ -161,7 +161,7 @@ class Interrupted:
 
 
 def test_an_interrupted_append_has_been_made(random):
-    """The next one goes on behind it, as the device does."""
+    """The next append continues after the interrupted one, as the device does."""
     query, key = rows_of(random, 1, 2, 4, 16), rows_of(random, 1, 2, 4, 16)
     cache = vkattn.Cache(1, 2, 8, 16, page_size=4)
     native, cache._native = cache._native, Interrupted(cache._native, "append")
@@ -187,7 +187,7 @@ def test_an_interrupted_append_has_been_made(random):
 
 
 def test_threads_append_to_one_cache():
-    """As many rows as there is room for are taken, and none is lost: the mean of all is that of what was appended."""
+    """The cache takes as many rows as fit, and loses none: the mean of its rows is that of the appended rows."""
     cache, query = vkattn.Cache(1, 1, 60, 16), np.zeros((1, 1, 1, 16), np.float32)
     taken = []
 

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, one after the other, with fewer queries and keys."""
+"""Runs the examples of docs/python.md one after the other, with fewer queries and keys."""
 import pathlib
 import re
 
@@ -12,8 +12,8 @@ def test_examples(tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     names = {}
     for block in blocks:
-        if "model(batch)" not in block:  # test_torch.py has one
-            if "attention_backward" in block:  # heads of 16, whose gradients the layer above has compiled
+        if "model(batch)" not in block:  # test_torch.py tests such a model
+            if "attention_backward" in block:  # heads of 16: the layer above has compiled their gradients
                 names.update({name: names[name][..., :16] for name in ("query", "key", "value")})
             exec(block.replace("512, 64", "16, 64"), names)
     assert len(blocks) == 6 and names["grads"].query.shape == (1, 8, 16, 16)

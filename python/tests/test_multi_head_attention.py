@@ -1,4 +1,4 @@
-"""A layer against NumPy in float64, and against PyTorch's where it is installed."""
+"""Compares a layer with NumPy in float64, and with PyTorch's layer if PyTorch is installed."""
 import numpy as np
 import pytest
 
@@ -57,7 +57,7 @@ def test_cross_attention_and_masks(random):
 
 
 def test_only_infinity_hides_in_sums_of_masks(random):
-    """Two finite masks that add up to less than float32 holds: all keys have the same weight."""
+    """Two finite masks add up to less than the lowest float32. All keys have the same weight."""
     layer, _ = layer_with_biases(random, 32, 4)
     x = rows_of(random, 2, 5, 32)
     expected, _ = layer(x, scale=0.0)
@@ -87,7 +87,7 @@ def test_rotary(random):
 @pytest.mark.parametrize("keywords", [{}, {"ring": True}, {"page_size": 4}, {"dtype": "q8_0"}])
 @pytest.mark.parametrize("rotary", [None, vkattn.Rotary()])
 def test_decoding(random, keywords, rotary):
-    """A prompt and single steps with a cache are the rows of one causal pass."""
+    """A prompt and then single steps with a cache give the rows of one causal pass."""
     layer, state = layer_with_biases(random, 64, 4, kv_heads=2, head_dim=32, rotary=rotary)
     x = rows_of(random, 2, 10, 64)
     expected, weights = reference.multi_head_attention(x, x, x, state, 4, kv_heads=2, rotary=rotary, is_causal=True)
@@ -144,7 +144,7 @@ def check_gradients(random, layer, state, inputs, **keywords):
         check(found.parameters[name], x, lambda moved, name=name: loss({**state, name: moved}, *inputs))
 
 
-# Heads of 16, as other tests have them: a driver on the CPU compiles a backward pass for seconds.
+# Heads of 16, as in other tests, because a driver on the CPU needs seconds to compile a backward pass.
 def test_gradients_of_self_attention(random):
     layer, state = layer_with_biases(random, 64, 4, rotary=vkattn.Rotary())
     check_gradients(random, layer, state, [rows_of(random, 2, 6, 64)], is_causal=True)
@@ -164,7 +164,7 @@ def test_gradients_of_a_memory(random):
 
 
 def test_it_learns(random):
-    """A few steps down the gradient: to give each row the next one's numbers."""
+    """A few steps of gradient descent. The layer learns to give each row the numbers of the next row."""
     layer = vkattn.MultiHeadAttention(32, 2, seed=1)
     x = rows_of(random, 4, 8, 32)
     target, losses = np.roll(x, 1, axis=1), []
@@ -184,7 +184,7 @@ def test_dropout_has_a_seed(random):
 
 
 def test_neighbouring_seeds_share_no_numbers():
-    """All weights have one bound, so a number of the generator would be one value; a few meet by chance."""
+    """All weights have the same bound, so equal numbers of the generator would give equal values. A few are equal by chance."""
     states = [vkattn.MultiHeadAttention(32, 4, kdim=32, vdim=33, seed=seed).state_dict() for seed in range(4)]
     numbers = np.concatenate([x.ravel() for state in states for name, x in state.items()
                               if name in ("q_proj_weight", "k_proj_weight", "out_proj.weight")])
@@ -297,7 +297,7 @@ def test_refusals(random):
 @pytest.mark.parametrize("inputs", [1, 2, 3])
 @pytest.mark.parametrize("keywords", [{}, {"bias": False}, {"kdim": 24, "vdim": 24}])
 def test_against_pytorch(random, inputs, keywords):
-    """Output, weights and all gradients of torch.nn.MultiheadAttention with the same parameters and masks."""
+    """Compares output, weights and all gradients with torch.nn.MultiheadAttention for the same parameters and masks."""
     torch = pytest.importorskip("torch")
     if inputs == 1 and "kdim" in keywords:
         pytest.skip("a layer with a kdim of its own is not for self-attention")

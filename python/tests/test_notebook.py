@@ -1,4 +1,4 @@
-"""The notebook: its cells one after the other, and in Jupyter's own way where that is installed."""
+"""Runs the notebook's cells one after the other, and also with Jupyter if it is installed."""
 import importlib.util
 import json
 import os
@@ -12,11 +12,11 @@ NOTEBOOK = pathlib.Path(__file__).parents[2] / "examples" / "attention.ipynb"
 
 
 def test_cells(monkeypatch):
-    """Without matplotlib those that draw are left out. The cells check their numbers by themselves."""
+    """Leaves out cells that draw if matplotlib is not installed. The cells check their own numbers."""
     has_matplotlib = importlib.util.find_spec("matplotlib") is not None
     names = {}
     ran = 0
-    monkeypatch.setenv("VKATTN_TEST_UNROLLED_LOOPS", "1")  # tests/support/unrolled_loops.hpp: long problems
+    monkeypatch.setenv("VKATTN_TEST_UNROLLED_LOOPS", "1")  # the problems are long: see tests/support/unrolled_loops.hpp
     for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
         draws = "matplotlib" in cell["metadata"].get("tags", [])
         if cell["cell_type"] == "code" and (has_matplotlib or not draws):
@@ -26,7 +26,7 @@ def test_cells(monkeypatch):
 
 
 def test_in_jupyter(monkeypatch):
-    # Jupyter starts a Python of its own, which has to find this package: that of a virtual environment too.
+    # Jupyter starts a Python of its own, which must find this package, even if it is in a virtual environment.
     folders = [str(pathlib.Path(vkattn.__file__).parents[1]), os.environ.get("PYTHONPATH")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))
     for package in ("ipykernel", "matplotlib"):

@@ -70,7 +70,7 @@ def test_results_are_arguments(qkv):
 ])
 def test_shapes(shapes, random):
     arrays = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
-    broadcast = np.broadcast_to(arrays[1], arrays[1].shape)  # a plan looks at the shape alone
+    broadcast = np.broadcast_to(arrays[1], arrays[1].shape)  # a plan only looks at the shape
     result = vkattn.plan(arrays[0], broadcast, arrays[2])(*arrays)
     expected = vkattn.attention(*arrays)
     assert result.shape == expected.shape

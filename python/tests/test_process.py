@@ -29,7 +29,7 @@ def test_devices(qkv):
 
 
 def test_one_session_for_each_device(qkv):
-    """Whatever names it: arrays, plans, caches and layers of one device go together."""
+    """Arrays, plans, caches and layers of one device can be used together, whatever named the device."""
     arrays = qkv()
     given = vkattn.array(arrays[0])
     device = next(each for each in vkattn.devices() if each.name == given.device and not each.rejected)
@@ -45,7 +45,7 @@ def test_one_session_for_each_device(qkv):
 
 
 def test_sessions_that_are_closed(qkv):
-    """Another device is refused by name; one that is opened again, as after a loss, is another."""
+    """Another device is refused by name. A device that is opened again, for example after a loss, is another one."""
     done = run("""if True:
         import numpy, vkattn
         x = numpy.ones((1, 1, 1, 4), 'f4')
@@ -77,7 +77,7 @@ def test_version():
 
 
 def test_threads(qkv):
-    """Eight threads on one device, each with a problem of its own shape: results are each thread's own."""
+    """Eight threads use one device, each with a problem of another shape. Each thread gets its own results."""
     problems = [qkv(queries=3 + 2 * (i % 3)) for i in range(8)]
     expected = [reference.attention(*arrays)[0] for arrays in problems]
     wrong = []
@@ -96,7 +96,7 @@ def test_threads(qkv):
 
 
 def seconds_of_work(qkv):
-    """A problem that takes the device long enough to notice, compiled."""
+    """A compiled problem that takes the device a noticeable time."""
     arrays = qkv(query_heads=8, kv_heads=8, queries=512, keys=512, dim=64)
     vkattn.attention(*arrays)
     start = time.perf_counter()
@@ -115,18 +115,18 @@ def test_other_threads_run_meanwhile(qkv):
         time.sleep(0.001)
         steps += 1
     thread.join()
-    assert steps > 5  # with the interpreter's lock held it would be one or two
+    assert steps > 5  # if the call held the interpreter's lock, it would be one or two
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs pthread_kill")
 def test_interrupt(qkv):
-    """It arrives when the call ends, and the device works on."""
+    """The interrupt arrives when the call ends, and the device still works."""
     arrays, duration = seconds_of_work(qkv)
     timer = threading.Timer(duration / 4, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         timer.start()
         vkattn.attention(*arrays)
-        timer.join()  # on a faster device than the first time
+        timer.join()  # if the device was faster than the first time
         time.sleep(0.1)
     small = qkv()
     np.testing.assert_allclose(vkattn.attention(*small), reference.attention(*small)[0], atol=2e-5)
@@ -137,7 +137,7 @@ def resident_kib():
 
 
 def growth(call, calls):
-    """(KiB of the process, KiB of Python's objects and NumPy's arrays among them) that so many calls leave behind."""
+    """The memory that the calls leave behind: (KiB of the process, KiB of Python's objects and NumPy's arrays among them)."""
     for _ in range(10):
         call()
     tracemalloc.start()
@@ -155,9 +155,9 @@ def growth(call, calls):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 def test_no_leak(qkv):
-    """VKATTN_TEST_CALLS=10000 takes minutes. The output has 64 KiB: it is seen among NumPy's arrays if one is left.
+    """VKATTN_TEST_CALLS=10000 takes minutes. An output has 64 KiB, so a leaked one shows among NumPy's arrays.
 
-    What the library allocates is seen in the process, from a tenth of the output for each call on.
+    A leak of the library's own memory shows in the process if it is at least a tenth of the output for each call.
     """
     calls = int(os.environ.get("VKATTN_TEST_CALLS", "400"))
     arrays = qkv(queries=256, keys=4, dim=32)
@@ -177,7 +177,7 @@ def test_no_leak(qkv):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 def test_no_leak_of_layers_and_caches():
-    """As above. An output has 32 KiB, and what a call saves on the device, here in host memory too, 130 KiB."""
+    """Like test_no_leak. An output has 32 KiB. A call saves 130 KiB on the device, which is host memory here."""
     calls = int(os.environ.get("VKATTN_TEST_CALLS", "400")) // 4
     layer, x = vkattn.MultiHeadAttention(64, 4, seed=0), np.ones((4, 32, 64), np.float32)
 
@@ -199,7 +199,7 @@ def run(program, **environment):
 
 
 def test_no_driver():
-    """One sentence, and the process goes on."""
+    """The error is one sentence, and the process continues."""
     done = run("import vkattn, numpy\nx = numpy.zeros((1, 1, 1, 4), 'f4')\ntry: vkattn.attention(x, x, x)\n"
                "except vkattn.Error as e: print('said:', e)", VK_DRIVER_FILES="/none.json",
                VK_ICD_FILENAMES="/none.json")
@@ -207,7 +207,7 @@ def test_no_driver():
 
 
 def test_results_outlive_the_device(qkv):
-    """At the end of a process devices are closed before what is left of their objects."""
+    """At the end of a process devices are closed before their remaining objects."""
     done = run("import vkattn, numpy\nx = numpy.ones((1, 1, 1, 4), 'f4')\nkept = vkattn.attention(x, x, x)\n"
                "print(kept.sum())")
     assert done.returncode == 0 and done.stdout == "4.0\n" and not done.stderr, done.stderr
@@ -254,7 +254,7 @@ FORKED = """if True:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_what_its_parent_made_is_an_error_in_a_forked_process():
-    """Not a wait for threads that are not there."""
+    """The child does not wait for threads that do not exist there."""
     calls = ("array.numpy()", "array.write(x)", "plan(x, x, x)", "plan(array, array, array)", "cache.append(x, x)",
              "vkattn.plan(x, x, x)(array, x, x)", "cache.attention(x)", "cache.clear()", "len(cache)", "layer(rows)",
              "layer(rows, cache=cache)", "layer.backward(saved, rows)", "layer.state_dict()", "layer.save('none')")
@@ -264,9 +264,9 @@ def test_what_its_parent_made_is_an_error_in_a_forked_process():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_that_opened_no_device_may_exit():
-    """What its parent made goes there without the driver."""
+    """Objects of the parent are destroyed in the child without the driver."""
     end = "del array, plan, cache, layer, saved; sys.exit(said)"
-    # Without validation layers, which crash at the end of a forked process.
+    # No validation layers, because they crash at the end of a forked process.
     done = run(FORKED.format(calls="(lambda: array.numpy(),)", end=end), VK_INSTANCE_LAYERS="")
     assert done.stdout == "1\n" and not done.stderr, done.stderr
 
@@ -274,7 +274,7 @@ def test_a_forked_process_that_opened_no_device_may_exit():
 @pytest.mark.parametrize("hook", [True, False])
 @pytest.mark.parametrize("seconds", [0.05, 0.2, 0.35])
 def test_a_daemon_thread_in_a_call_at_exit(seconds, hook):
-    """The interpreter waits for the call, and begins no other. Without its hook the thread waits for ever."""
+    """The interpreter waits for the call and begins no other. Without the package's hook the thread would wait for ever."""
     done = run(f"""if True:
         import atexit, threading, time
         import numpy, vkattn
@@ -292,7 +292,7 @@ def test_a_daemon_thread_in_a_call_at_exit(seconds, hook):
 
 
 def test_calls_at_exit():
-    """By what was registered before the package is imported, and so runs after its hook."""
+    """A function that was registered before the package is imported runs after the package's hook."""
     done = run("""if True:
         import atexit, threading
         atexit.register(lambda: print(vkattn.attention(x, x, x).sum()))
@@ -306,7 +306,7 @@ def test_calls_at_exit():
 
 
 def test_a_daemon_thread_that_begins_a_call_at_exit_ends():
-    """A hook that runs after the package's waits for the thread, and then takes the cache that it has used."""
+    """A hook that runs after the package's hook waits for the thread, and then uses the cache that the thread has used."""
     done = run("""if True:
         import atexit, threading
         def join():

@@ -1,4 +1,4 @@
-"""The type stubs beside what they are of: names, order and defaults of parameters as inspect.signature() tells them."""
+"""Compares the type stubs with the package: names, order and defaults of parameters from inspect.signature()."""
 import ast
 import inspect
 import pathlib
@@ -11,7 +11,7 @@ PACKAGE = pathlib.Path(vkattn.__file__).parent
 
 
 def definitions(tree):
-    """Functions, methods and classes by their names, as 'function', 'Class' and 'Class.method'; overloads are several."""
+    """Functions, methods and classes by name: 'function', 'Class' and 'Class.method'. An overloaded name has several."""
     found = []
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -22,7 +22,7 @@ def definitions(tree):
 
 
 def written(function):
-    """(name, kind, default) of each parameter of a function's text; the default None where there is none."""
+    """(name, kind, default) of each parameter in a function's source. The default is None if there is none."""
     given = function.args
     assert given.vararg is given.kwarg is None, function.name
     positional = given.posonlyargs + given.args
@@ -32,20 +32,20 @@ def written(function):
 
 
 def fields(node):
-    """The same of a NamedTuple's text."""
+    """(name, kind, default) of each field in a NamedTuple's source."""
     return [(x.target.id, "positional", x.value and ast.unparse(x.value)) for x in node.body
             if isinstance(x, ast.AnnAssign)]
 
 
 def callable_with(function):
-    """The same of a function, method or class."""
+    """(name, kind, default) of each parameter of a function, method or class."""
     kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional", inspect.Parameter.KEYWORD_ONLY: "keyword"}
     return [(p.name, kinds.get(p.kind, p.kind), None if p.default is p.empty else repr(p.default))
             for p in inspect.signature(function).parameters.values()]
 
 
 def of_package(name):
-    """What has that name."""
+    """The object with that name."""
     owner, _, method = name.partition(".")
     public = getattr(vkattn, owner)
     public = vars(public)[method] if method else public
@@ -57,7 +57,7 @@ def stubs(name):
 
 
 def require_same(name, node, expected):
-    """An overload may leave a default out, for a caller who gives the argument."""
+    """An overload may leave a default out, for callers that give the argument."""
     stubbed = written(node)
     assert [x[:2] for x in stubbed] == [x[:2] for x in expected], name
     overloaded = any(ast.unparse(x) == "overload" for x in node.decorator_list)
@@ -68,7 +68,7 @@ def require_same(name, node, expected):
 def test_stubs_are_as_what_they_are_of():
     compared = 0
     for name, node in stubs("__init__.pyi"):
-        if name.split(".")[0] in ("Device", "_DLPack"):  # the native module's, and the stub's own
+        if name.split(".")[0] in ("Device", "_DLPack"):  # classes of the native module, and of the stub itself
             continue
         public = of_package(name)
         compared += 1
@@ -80,7 +80,7 @@ def test_stubs_are_as_what_they_are_of():
                 assert (bases or ["object"]) == [base.__name__ for base in public.__bases__], name
             continue
         expected = callable_with(public)
-        if name == "MultiHeadAttention.make_cache":  # its **keywords are those of a cache that are not the layer's
+        if name == "MultiHeadAttention.make_cache":  # its **keywords are keywords of Cache that the layer does not set
             assert expected.pop() == ("keywords", inspect.Parameter.VAR_KEYWORD, None)
             expected += [x for x in callable_with(vkattn.Cache)
                          if x[1] == "keyword" and x[0] not in ("rotary", "device")]
@@ -89,7 +89,7 @@ def test_stubs_are_as_what_they_are_of():
 
 
 def test_stubs_of_torch():
-    """Beside the text, as PyTorch may be missing."""
+    """Compares with the source text, because PyTorch may be missing."""
     functions, stubbed = dict(stubs("torch.py")), stubs("torch.pyi")
     assert len(stubbed) > 1
     for name, node in stubbed:

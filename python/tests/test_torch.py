@@ -1,4 +1,4 @@
-"""vkattn.torch against PyTorch's own attention, forward and backward."""
+"""Compares vkattn.torch with PyTorch's own attention, forward and backward."""
 import itertools
 import math
 import os
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", minversion="2.5", reason="PyTorch 2.5 or la
 import vkattn.torch  # noqa: E402
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
-# float32 here is compared with float64 there: what is left is float32's own.
+# float32 of vkattn is compared with float64 of PyTorch, so the remaining error is that of float32.
 TOLERANCES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
@@ -26,7 +26,7 @@ def draw(*shapes, dtype=torch.float32):
 
 
 def compare(query, key, value, mask=None, **keywords):
-    """Output and gradients beside PyTorch's in float64, without a fallback."""
+    """Compares output and gradients with PyTorch's in float64. vkattn must not fall back to PyTorch."""
     tensors = [query, key, value] + ([mask] if mask is not None and mask.requires_grad else [])
     doubles = [x.detach().double().requires_grad_() for x in tensors]
     double_mask = mask if len(doubles) == 3 else doubles[3]
@@ -62,7 +62,7 @@ MASKS = {
     "grad": lambda *shape: torch.randn(1, *shape[-2:]).requires_grad_(),
 }
 CASES = [
-    # Every value of each column with every value of some other.
+    # Every value of a column meets every value of another column.
     ("equal", "bhsd", "none", torch.float32, None), ("equal", "bhsd", "causal", torch.bfloat16, 0.2),
     ("grouped", "bshd", "bool", torch.float32, 0.2), ("grouped", "bhsd", "float", torch.float16, None),
     ("equal", "3d", "causal", torch.float32, 0.2), ("equal", "5d", "bool", torch.bfloat16, None),
@@ -91,16 +91,16 @@ def test_cases_cover_every_value():
         assert set(column) == set(values)
 
 
-# Of the grid that FlashAttention publishes its errors on: type, causality, lengths, head_dim.
+# A part of the grid on which FlashAttention publishes its errors: type, causality, lengths, head_dim.
 GRID = list(itertools.product(
     (torch.float16, torch.bfloat16), (False, True), ((113, 203), (128, 217), (108, 256), (256, 512), (1023, 1024)),
     (40, 59, 64, 80, 96, 111, 128)))
-# The seven have every type and head_dim, with and without causality.
+# These seven have every type and head_dim, with and without causality.
 THINNED = GRID if os.environ.get("VKATTN_LONG_TESTS") == "1" else GRID[::23]
 
 
 def in_steps(query, key, value, causal):
-    """Attention as PyTorch computes it operator by operator, each result in the type of its operands."""
+    """Attention computed with PyTorch's operators one by one. Each result has the type of its operands."""
     scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-2, -1)
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).tril().logical_not(), -math.inf)
@@ -109,7 +109,7 @@ def in_steps(query, key, value, causal):
 
 @pytest.mark.parametrize("dtype, causal, lengths, head_dim", THINNED)
 def test_errors_beside_those_of_pytorch(dtype, causal, lengths, head_dim):
-    """The largest ones of output and gradients, against float64: at most three times PyTorch's in the same precision."""
+    """The largest errors of output and gradients are at most three times those of PyTorch in the same precision."""
     queries, keys = lengths
     tensors = draw(*((2, 4, length, head_dim) for length in (queries, keys, keys)), dtype=dtype)
     doubles = [x.detach().double().requires_grad_() for x in tensors]
@@ -152,7 +152,7 @@ def test_without_gradients():
 
 
 def test_differences():
-    """As gradcheck does, with the tolerances of float32: directions instead of elements."""
+    """Checks as gradcheck does, with the tolerances of float32 and along directions instead of elements."""
     tensors = draw((1, 2, 6, 8), (1, 2, 6, 8), (1, 2, 6, 8))
     weights = torch.randn(1, 2, 6, 8)
 
@@ -170,7 +170,7 @@ def test_differences():
 
 
 def test_dropout():
-    """The share that is kept, the same bits by the same seed, and in the backward pass those of the forward."""
+    """Keeps the right share, the same elements with the same seed, and in the backward pass those of the forward pass."""
     query, key = draw((1, 2, 64, 16), (1, 2, 64, 16))
     value = torch.eye(64).expand(1, 2, 64, 64).requires_grad_()  # the output is the weights
 
@@ -186,7 +186,7 @@ def test_dropout():
 
 
 def test_dropout_in_training():
-    """By differences, as there is nothing of PyTorch's to compare with: the seed is set before each pass."""
+    """Uses differences, because PyTorch has nothing to compare with. The seed is set before each pass."""
     tensors = draw((1, 1, 6, 8), (1, 1, 6, 8), (1, 1, 6, 8))
     weights = torch.randn(1, 1, 6, 8)
 
@@ -248,7 +248,7 @@ def test_replacement_ends():
 
 
 def losses(steps):
-    """Of a transformer of two layers that learns to reverse sequences."""
+    """Trains a transformer of two layers, which learns to reverse sequences."""
     torch.manual_seed(3)
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
     model = torch.nn.Sequential(torch.nn.Embedding(10, 32), torch.nn.TransformerEncoder(layer, 2),

@@ -1,4 +1,4 @@
-"""Further derivatives of vkattn.torch, and what traces it: PyTorch's results or an error, not less than was asked."""
+"""Further derivatives of vkattn.torch, and tools that trace it. They give PyTorch's results or an error, never a wrong result."""
 import importlib.util
 import io
 import warnings
@@ -30,12 +30,12 @@ def draw(*shapes, dtype=torch.float32):
 
 
 def inputs(dtype=torch.float32):
-    """query of two batch entries under shared keys, key, value, and a mask of which batch and heads are broadcast."""
+    """(query, key, value, mask): two batch entries of queries share the keys. The mask is broadcast over batch and heads."""
     return draw((2, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8), (5, 6), dtype=dtype)
 
 
 def penalty_gradients(function, tensors, **keywords):
-    """Those of a gradient penalty: a loss with the square of the gradients of all inputs in it."""
+    """The derivatives of a gradient penalty: the loss contains the squares of the gradients of all inputs."""
     output = function(*tensors, **keywords)
     first = torch.autograd.grad(output.float().square().sum(), tensors, create_graph=True)
     loss = output.float().sum() + sum(x.float().square().sum() for x in first)
@@ -57,7 +57,7 @@ def test_gradient_penalty(dtype, tolerance):
 @pytest.mark.filterwarnings("ignore:PyTorch computes this attention")
 @pytest.mark.parametrize("name", ["query", "key", "value", "mask"])
 def test_gradient_penalty_of_one_input(name):
-    """A linear loss: its gradient depends on the inputs, and what autograd gives the function does not."""
+    """A linear loss. Its gradient depends on the inputs, but the gradient that autograd passes to the function does not."""
     found, expected = [], []
     for function, dtype, results in ((attend, torch.float32, found), (by_operators, torch.float64, expected)):
         torch.manual_seed(7)
@@ -76,7 +76,7 @@ def test_gradient_penalty_of_one_input(name):
 @pytest.mark.filterwarnings("ignore:PyTorch computes this attention")
 @pytest.mark.parametrize("kind", ["bool", "float", "causal"])
 def test_what_is_hidden(kind):
-    """Also a whole row; and grouped queries. The first derivatives are those that vkattn computes."""
+    """Also for a whole row, and for grouped queries. vkattn computes the first derivatives."""
     tensors = draw((2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 8))
     keywords = {"enable_gqa": True, "is_causal": kind == "causal"}
     if kind != "causal":
@@ -96,7 +96,7 @@ def test_what_is_hidden(kind):
 
 @pytest.mark.filterwarnings("ignore:PyTorch computes this attention")
 def test_inputs_made_of_one_another():
-    """Each gets the derivative with respect to itself, as autograd follows the way from one to the other too."""
+    """Each gets the derivative with respect to itself. Autograd also follows the path from one to the other."""
     def loss(function, x):
         key = 2 * x
         output = function(x, key, x, is_causal=True, scale=0.3)
@@ -166,7 +166,7 @@ def test_forward_mode(changed, needs_gradients):
 
 @pytest.mark.filterwarnings("ignore:PyTorch computes this attention")
 def test_forward_mode_over_reverse_mode():
-    """The gradients are linear in that of the output: so is the tangent."""
+    """The gradients are linear in the gradient of the output, so the tangent is too."""
     tensors = inputs()
     output = attend(*tensors)
     direction = torch.randn_like(output)
@@ -188,7 +188,7 @@ def test_second_derivatives_with_dropout_are_refused():
 
 @pytest.mark.filterwarnings("ignore:PyTorch computes this attention")
 def test_torch_func():
-    """PyTorch's results, or its errors: on the CPU its fused attention lacks some derivatives."""
+    """Gives PyTorch's results or PyTorch's errors. On the CPU its fused attention lacks some derivatives."""
     query, key, value, mask = (x.detach() for x in inputs())
 
     def loss(function):
@@ -246,7 +246,7 @@ def test_symbolic_traces_and_exports_follow_their_inputs():
 @pytest.mark.filterwarnings("ignore")
 def test_onnx_has_the_operators(monkeypatch):
     if importlib.util.find_spec("onnx") is None:
-        # Only this last step needs the package: functions of onnxscript, of which there are none.
+        # Only this last step needs the package onnxscript, for its functions. Here there are none.
         monkeypatch.setattr("torch.onnx._internal.onnx_proto_utils._add_onnxscript_fn", lambda model, functions: model)
     file = io.BytesIO()
     with vkattn.torch.replaces_sdpa():
@@ -256,7 +256,7 @@ def test_onnx_has_the_operators(monkeypatch):
 
 
 def test_once_is_vkattn():
-    """First derivatives stay its own, also of an output that is differentiated twice, one time after the other."""
+    """vkattn computes first derivatives itself, also of an output that is differentiated twice, one after the other."""
     tensors = inputs()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

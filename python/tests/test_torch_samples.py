@@ -1,4 +1,4 @@
-"""PyTorch's own samples of scaled_dot_product_attention, through vkattn.torch, forward and backward."""
+"""Runs PyTorch's own samples of scaled_dot_product_attention with vkattn.torch, forward and backward."""
 import functools
 import warnings
 
@@ -14,7 +14,7 @@ TOLERANCES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 @functools.cache
 def samples_of(dtype):
-    """(operator, its samples): the operator looks the function up where it is called."""
+    """(operator, its samples). The operator looks the function up when it is called."""
     try:
         from torch.testing._internal.common_methods_invocations import op_db
     except ImportError as e:
@@ -31,7 +31,7 @@ def doubled(x):
 
 
 def results(operator, arguments, keywords, weights):
-    """Output and gradients of all that has one, by PyTorch or what replaces it."""
+    """The output, and the gradients of all inputs that have one, by PyTorch or its replacement."""
     output = operator(*arguments, **keywords)
     tensors = [x for x in (*arguments, *keywords.values()) if isinstance(x, torch.Tensor) and x.requires_grad]
     return output, torch.autograd.grad((output.double() * weights(output)).sum(), tensors)
@@ -58,7 +58,7 @@ def test_samples(dtype):
         assert output.dtype == dtype and output.shape == exact_output.shape
         batches = {tuple(x.shape[:-3]) for x in arguments if isinstance(x, torch.Tensor)}
         broadcast += len(batches) > 1
-        if keywords.get("dropout_p", 0) > 0:  # draws other bits
+        if keywords.get("dropout_p", 0) > 0:  # PyTorch and vkattn drop other elements
             assert all(x.isfinite().all() for x in (output, *gradients))
             continue
         torch.testing.assert_close(output.double(), exact_output, atol=tolerance, rtol=tolerance)

@@ -17,7 +17,7 @@ namespace vkattn::tests {
 
 using Shape = std::vector<std::int64_t>;
 
-/// The type of an array of these numbers; one of bool or float16 is asked for by name.
+/// The element type of an array of these numbers. Arrays of bool or float16 are asked for by name.
 template <class T>
 constexpr npy::ElementType element_type() {
   using npy::ElementType;
@@ -38,7 +38,7 @@ void write_npy(const std::filesystem::path& path, const Shape& shape, const std:
   write_file(path, content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-/// An array of any float type, as float32.
+/// An array of any float type, read as float32.
 struct Array {
   Shape shape;
   npy::ElementType type = npy::ElementType::kFloat32;
@@ -59,7 +59,7 @@ inline Array read_npy(const std::filesystem::path& path) {
   return array;
 }
 
-/// That arrays have as many elements, and those are close or the same infinity.
+/// Checks that arrays have equally many elements, which are close or equal infinities.
 inline void expect_near(const std::vector<float>& a, const std::vector<float>& b, float error = 1e-5F) {
   ASSERT_EQ(a.size(), b.size());
   ASSERT_FALSE(a.empty());
@@ -92,7 +92,7 @@ inline std::vector<std::uint16_t> halves(const std::vector<float>& values) {
   return bits;
 }
 
-/// The elements of an array with the first axis running fastest, of up to four axes.
+/// The elements of an array of up to four axes, reordered so that the first axis runs fastest.
 inline std::vector<float> turned(const std::vector<float>& values, Shape shape) {
   shape.insert(shape.begin(), 4 - shape.size(), 1);
   const auto size = [&](std::size_t axis) { return static_cast<std::size_t>(shape[axis]); };

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all, whatever ends the program.
+// Files appear whole or not at all, whatever ends the program.
 #include "atomic_file.hpp"
 
 #include <gtest/gtest.h>
@@ -96,11 +96,11 @@ TEST(AtomicFile, KeepsThePermissionsOfTheFileThatWasThere) {
   }
 }
 
-/// Begins two files and finishes the first, then ends by the signal.
+/// Begins two files and finishes the first. Then the signal ends the process.
 void write_and_end_by(int signal, const TempFolder& folder) {
-  std::signal(signal, SIG_DFL);  // what started the tests may ignore it
+  std::signal(signal, SIG_DFL);  // the process that started the tests may ignore it
   const rlimit none{0, 0};
-  (void)setrlimit(RLIMIT_CORE, &none);  // SIGQUIT's
+  (void)setrlimit(RLIMIT_CORE, &none);  // SIGQUIT would leave a core file
   Result<AtomicFile> whole = AtomicFile::create(folder / "whole");
   Result<AtomicFile> half = AtomicFile::create(folder / "half");
   const bool written = whole.ok() && half.ok() && whole->write("whole").ok() && half->write("half").ok();

@@ -37,7 +37,7 @@ TEST(Statistics, PercentilesLieBetweenNeighbours) {
   EXPECT_DOUBLE_EQ(bench::summarize(std::array{7.0}).p95, 7);
 }
 
-/// Pushed one by one where used: GCC 12 warns about initializer lists of these.
+/// The peaks are added one by one, because GCC 12 warns about initializer lists of them.
 bench::MatrixPeak matrix_peak(const char* operand, double rate, const char* missing) {
   bench::MatrixPeak peak;
   peak.operand = operand;
@@ -48,7 +48,7 @@ bench::MatrixPeak matrix_peak(const char* operand, double rate, const char* miss
   return peak;
 }
 
-/// Visible pairs of one head, and keys that some row sees, counted one by one.
+/// The visible pairs of one head, and the keys that some row sees, counted one by one.
 std::pair<double, double> counted(const AttentionDesc& desc, std::int64_t keys) {
   const std::int64_t offset = desc.align == Align::kBottomRight ? keys - desc.query_length
                               : desc.align == Align::kOffset    ? desc.offset
@@ -162,7 +162,7 @@ TEST(Work, ShrinksToSoundSmallerProblems) {
       if (share > 1) {
         EXPECT_EQ(to_string(piece), to_string(whole));
       }
-      // What is printed of the piece is the piece.
+      // The printed string of the piece gives the piece.
       EXPECT_EQ(parsed(to_string(piece)).desc, piece.desc) << to_string(piece);
     }
   }
@@ -208,7 +208,7 @@ TEST(Peaks, HoldMatrixKernelsAgainstMatrixUnits) {
   EXPECT_DOUBLE_EQ(peaks.compute_rate("matrix", "f32"), 10);
 }
 
-/// A report with a row of every outcome.
+/// A report with a row for each outcome.
 bench::Report made_up_report() {
   bench::Report report;
   report.version = "1.2.3";
@@ -248,7 +248,7 @@ std::vector<bench::NamedProblem> named_problems(const bench::Report& report) {
   return problems;
 }
 
-/// The whole text, without the commands to repeat a row, which stay in one line.
+/// The whole text, except for the commands that repeat a row, because they stay in one line.
 std::string text_of(const bench::Report& report, std::size_t width) {
   const bench::TextReport text(report, named_problems(report), width);
   std::string all = text.head();
@@ -282,7 +282,7 @@ TEST(Report, TextNamesEveryOutcome) {
   }
 }
 
-// What is left out first says the least: percentiles, then rates whose shares stand there.
+// The least important columns are left out first: the percentiles, then the rates whose shares are shown.
 TEST(Report, NarrowTablesKeepWhatSaysMost) {
   const bench::Report report = made_up_report();
   const auto head = [&](std::size_t width) {
@@ -302,7 +302,7 @@ TEST(Report, MarkdownIsATable) {
   bench::Report report = made_up_report();
   report.rows.back().message = "a | b\nc";
   const std::vector<std::string> lines = lines_of(bench::to_markdown(report));
-  ASSERT_EQ(lines.size(), 9U);  // the device, a blank line, two of the head, five rows
+  ASSERT_EQ(lines.size(), 9U);  // the device, a blank line, two lines of the head, five rows
   EXPECT_TRUE(has(lines[0], "`vkattn bench`"));
   const auto bars = [](const std::string& line) { return std::count(line.begin(), line.end(), '|'); };
   for (std::size_t i = 2; i < 8; ++i) EXPECT_EQ(bars(lines[i]), 10) << lines[i];
@@ -367,7 +367,7 @@ TEST(Report, JsonHasUnitsInItsNames) {
   EXPECT_DOUBLE_EQ(json["peaks"]["multiply_add_f32"]["flops_per_second"].get<double>(), 12.5e12);
 }
 
-// The peaks are those of float32.
+// The peaks were measured in float32.
 TEST(Report, Float16ArithmeticHasNoShareOfAPeak) {
   bench::Report report = made_up_report();
   report.rows.resize(1);

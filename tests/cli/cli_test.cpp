@@ -1,4 +1,4 @@
-// The tool as its users meet it: help, refusals, files in and out, reports.
+// The tool as its users see it: help, refusals, files in and out, reports.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -31,7 +31,7 @@ TEST_F(Tool, ExplainsItselfWithExamples) {
   }
 }
 
-// Every option of --help is completed, and stands on the manual page.
+// Shells complete every option of --help, and the manual page has it.
 TEST_F(Tool, CompletesCommandLines) {
   write_file(folder_ / "script", printed("completion bash"));
   const auto printed_by = [&](const std::string& command) {
@@ -56,7 +56,7 @@ TEST_F(Tool, CompletesCommandLines) {
   }
   EXPECT_TRUE(has(page, ".TH VKATTN 1"));
   EXPECT_TRUE(has(page, "\\fB\\-\\-max\\-seconds\\fR \\fIS\\fR\n"));
-  for (const char* const other : {"zsh", "fish"}) {  // where they are installed
+  for (const char* const other : {"zsh", "fish"}) {  // if they are installed
     write_file(folder_ / "other", printed("completion " + std::string(other)));
     (void)printed_by("! command -v " + std::string(other) + " || " + other + " -n ./other");
   }
@@ -87,10 +87,10 @@ TEST_F(Tool, SaysWhereNoDeviceIs) {
 }
 
 #ifdef __GLIBC__
-// volk asks for libvulkan.so.1 and then for libvulkan.so. glibc ends a search at a file of that name that is
-// no library, so that no folder behind this one is looked into.
+// volk asks for libvulkan.so.1 and then for libvulkan.so. If glibc finds a file of that name that is not a
+// library, it stops searching. So it does not look into the folders after this one.
 TEST_F(Tool, SaysWhereNoLoaderIs) {
-  refuses("devices", "no Vulkan device was found", 3, kNoDevice);  // there is a loader to be hidden
+  refuses("devices", "no Vulkan device was found", 3, kNoDevice);  // a loader exists that the test can hide
   for (const char* const name : {"libvulkan.so.1", "libvulkan.so"}) {
     write_file(folder_ / name, "no library, though longer than the header of one: " + std::string(64, '.'));
   }
@@ -101,7 +101,7 @@ TEST_F(Tool, SaysWhereNoLoaderIs) {
 }
 #endif
 
-// Peaks take seconds, which nobody waits for to hear of a refusal.
+// Measuring peaks takes seconds. A refusal must not wait for it.
 TEST_F(ToolOnDevice, RefusesBeforePeaksAreMeasured) {
   const ToolResult result = run("bench '8x8 d8 backward' --kernel decode");
   EXPECT_EQ(result.exit_code, 3) << result.err;
@@ -135,14 +135,14 @@ TEST_F(ToolRun, TakesScoreFunctionsWithTables) {
   write<double>("bias", {2, 2}, {0.5, -1, 2, 0});
   const std::string document = "--score own.glsl --score-buffer document=document.npy ";
   expect_checked(document + "--score-buffer bias=bias.npy --causal --kernel tile --type f16 --lse lse.npy");
-  // A table of unsigned integers; compared with p.key it would be no GLSL of another sign.
+  // A table of unsigned integers. Comparing it with a signed p.key would not be GLSL.
   write_file(folder_ / "limit.glsl", "bool visible(Position p) { return p.key < limit(p.head); }\n");
   write_list<std::uint32_t>("u32", {1, 5, 0xffffffffU, 3});
   write_list<std::uint64_t>("u64", {1, 5, 0xffffffffU, 3});
   write_list<std::uint8_t>("u8", {1, 5, 255, 3});
   const std::string limit = "--score limit.glsl --score-buffer limit=";
   for (const char* const table : {"u32.npy", "u64.npy", "u8.npy"}) expect_checked(limit + table);
-  // What a shell gives for the output of a command is a pipe.
+  // A shell passes the output of a command as a pipe.
   EXPECT_TRUE(
       has(printed(attend("--check --score /dev/stdin --score-buffer limit=u8.npy"), "cat limit.glsl |"),
           "passed"));
@@ -179,7 +179,7 @@ TEST_F(ToolRun, TakesScoreFunctionsWithTables) {
 TEST_F(ToolOnDevice, MeasuresScoreFunctions) {
   write_file(folder_ / "own.glsl", "float score(float s, Position p) { return s + bias(p.key % 3); }\n");
   write_npy<float>(folder_ / "bias.npy", {3}, {0.5F, -1, 2});
-  // Large enough that a piece of it is timed first.
+  // The problem is so large that a piece of it is timed first.
   for (const std::string command : {"bench --no-peaks --repeat 3", "kernels"}) {
     const std::string scored = command + " 'h2 600x600 d64' --score own.glsl ";
     static_cast<void>(printed(scored + "--score-buffer bias=bias.npy", kUnrolledLoops));
@@ -278,11 +278,12 @@ TEST_F(ToolRun, RefusesBadFilesAndLeavesNoOutput) {
                   {"heads.npy", "no multiple"},
                   {"dim.npy", "head dimension: 15 and 16"},
                   {"batch.npy", "batch size: 3 and 2"}});
-  expect_refused(attend("--output "), {{"missing/out.npy", "cannot be written"},
-                                       {".", "not a regular file"},
-                                       {"out.npy --device 'no such device'", "'no such device'", 3},
-                                       // What the device cannot do is told from what nothing can.
-                                       {"out.npy --kernel matrix", "matrix: takes float16", 3}});
+  expect_refused(attend("--output "),
+                 {{"missing/out.npy", "cannot be written"},
+                  {".", "not a regular file"},
+                  {"out.npy --device 'no such device'", "'no such device'", 3},
+                  // What this device cannot do has another exit code than what no device can do.
+                  {"out.npy --kernel matrix", "matrix: takes float16", 3}});
   EXPECT_EQ(read_file(file("out")), "kept");
   EXPECT_EQ(folder_.file_count(), files) << "no temporary file";
 }
@@ -377,7 +378,7 @@ TEST_F(ToolBench, Plots) {
       << "the table comes too";
   const std::string svg = read_file(folder_ / "a.svg");
   EXPECT_TRUE(has(svg, "</svg>"));
-  // A report without a figure leaves the old picture alone.
+  // A report without a figure does not replace the old picture.
   refuses("bench 'h16 8192x8192 d64' --max-seconds 0.05 --json --output report.json --plot a.svg",
           "nothing to plot", 1);
   EXPECT_EQ(read_file(folder_ / "a.svg"), svg);

@@ -1,6 +1,6 @@
-// The tool on a driver that fails on purpose: each Vulkan function gives an error once, at its first call and
-// at its last. Then there is an exit code of the documented ones, one sentence on standard error, and every
-// file is there whole or as it was before.
+// The tool on a driver that fails on purpose. Each Vulkan function returns an error once, at its first call
+// or at its last. The tool must end with a documented exit code and one sentence on standard error, and every
+// file must be whole or as it was before.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ namespace {
 
 enum class Failures : std::uint8_t {
   kEndIt,
-  kAreReported,  ///< each is a row of the report, which is written all the same
-  kAreLeftOut,   ///< of candidates, as many as there is time for
+  kAreReported,  ///< each failure is a row of the report, which is written anyway
+  kAreLeftOut,   ///< failed candidates are left out
 };
 
 /// A command, and the files that it writes.
@@ -37,7 +37,7 @@ void PrintTo(const FailingCommand& command, std::ostream* out) {
   *out << command.command;
 }
 
-/// What failing_loader.cpp reports.
+/// The report of failing_loader.cpp.
 struct DriverReport {
   bool is_there = false, has_fired = false;
   std::map<std::string, std::uint32_t> calls;
@@ -64,7 +64,7 @@ DriverReport read_report(const std::filesystem::path& path) {
   return report;
 }
 
-/// The file of the system's loader; empty where there is none.
+/// The path of the system's loader. Empty if there is none.
 std::string system_loader_file() {
   void* const library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
   void* const function = library != nullptr ? dlsym(library, "vkGetInstanceProcAddr") : nullptr;
@@ -81,7 +81,8 @@ class ToolFailing : public RunOnDevice, public testing::WithParamInterface<Faili
     write_noise("grad", {1, 2, 9, 16});
   }
 
-  /// A tuning file is one or is not there.
+  /// Gives each output old contents before the command. Only a tuning file is removed, because the command
+  /// would refuse old contents that are no tuning file.
   void set_outputs() const {
     for (const std::string& name : GetParam().outputs) {
       if (GetParam().failures == Failures::kAreLeftOut) {
@@ -103,7 +104,7 @@ class ToolFailing : public RunOnDevice, public testing::WithParamInterface<Faili
     ToolResult tool;
     DriverReport driver;
   };
-  /// Of the command, which may not take long.
+  /// Runs the command with a fault and a limit of time.
   [[nodiscard]] FailingRun run_failing(const Fault& fault) const {
     const TempFolder reports;
     const std::filesystem::path report = reports / "driver";
@@ -120,7 +121,7 @@ class ToolFailing : public RunOnDevice, public testing::WithParamInterface<Faili
     return all;
   }
 
-  /// Nothing but what was there and the outputs; no temporary file.
+  /// Only the inputs and the outputs are left, and no temporary file.
   void expect_clean_folders() const {
     std::set<std::string> expected{"query.npy", "key.npy", "value.npy", "grad.npy"};
     expected.insert(GetParam().outputs.begin(), GetParam().outputs.end());
@@ -133,7 +134,7 @@ class ToolFailing : public RunOnDevice, public testing::WithParamInterface<Faili
   }
 
   [[nodiscard]] static bool may_be_got_over(const Fault& fault) {
-    // The end of a runtime has nobody to tell.
+    // When a runtime ends, it cannot return an error.
     if (fault.error == VK_ERROR_DEVICE_LOST) return fault.function == "vkDeviceWaitIdle";
     return kGotOver.count(fault.function) == 1 || GetParam().failures == Failures::kAreLeftOut;
   }
@@ -158,7 +159,7 @@ class ToolFailing : public RunOnDevice, public testing::WithParamInterface<Faili
     EXPECT_TRUE(are_old || GetParam().failures == Failures::kAreReported) << "an output of what failed";
   }
 
-  /// Errors of these may cost time alone: pools, kernels that another takes the place of, and caches.
+  /// Errors of these functions may cost time only: pools, caches, and kernels that another kernel replaces.
   inline static const std::set<std::string> kGotOver{"vkAllocateDescriptorSets", "vkCreateComputePipelines",
                                                      "vkCreateShaderModule", "vkGetPipelineCacheData"};
   static constexpr const char* kOld = "as it was";

@@ -1,4 +1,4 @@
-// Pictures of weights and of the sweep without a device: colours, scales, labels, and the files.
+// Pictures of weights and of the sweep, without a device: colours, scales, labels and the files.
 #include "picture/heat_map.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using picture::Format;
 using picture::HeatMap;
 using picture::RoundScale;
 
-/// A colour by how it looks: in the colour space Oklab (Ottosson, 2020) equal distances look equal.
+/// A colour in the colour space Oklab (Ottosson, 2020), in which equal distances look equal.
 struct Oklab {
   double lightness = 0, a = 0, b = 0;
 };
@@ -46,7 +46,7 @@ TEST(PlotColors, EqualStepsOfTheScaleLookEqual) {
   for (int i = 0; i < kSteps; ++i) {
     const Oklab a = to_oklab(color_at(i)), b = to_oklab(color_at(i + 1));
     EXPECT_GT(b.lightness, a.lightness + 0.005) << i;
-    // A part that was cut off at 0 or 1 would shorten a step.
+    // A component that is cut off at 0 or 1 would shorten a step.
     steps.push_back(std::hypot(b.lightness - a.lightness, b.a - a.a, b.b - a.b));
   }
   for (const double step : steps) EXPECT_NEAR(step, steps[0], 0.03 * steps[0]);
@@ -195,7 +195,7 @@ TEST_F(HeatMapDrawing, ChartsTakeZerosAndShortLines) {
   EXPECT_FALSE(picture::draw_charts(page, Format::kPng).ok());
 }
 
-/// Of an SVG: how many elements have this text.
+/// The number of elements in an SVG that have this text.
 std::size_t count_of(const std::string& svg, const std::string& text) {
   std::size_t count = 0;
   for (std::size_t at = svg.find(text); at != std::string::npos; at = svg.find(text, at + 1)) ++count;

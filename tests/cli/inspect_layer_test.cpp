@@ -1,4 +1,4 @@
-// `vkattn inspect` of a layer: its input and weights in safetensors give what its queries and keys give.
+// `vkattn inspect` for a layer: its input and weights in safetensors give the same as its queries and keys.
 #include <vkattn/safetensors.hpp>
 
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr std::int64_t kRows = 7, kWidth = 12, kHeadDim = 4;
 
 using LayerTensors = std::vector<std::pair<std::string, std::pair<Shape, std::vector<float>>>>;
 
-/// x W^T + b of rows `first` on of a weight, as (heads, length, head_dim).
+/// x W^T + b for the weight's rows from `first` on, as (heads, length, head_dim).
 std::vector<float> projected(const std::vector<float>& x, const std::vector<float>& weight,
                              const std::vector<float>& bias, std::int64_t first, std::int64_t outputs) {
   std::vector<float> result;
@@ -104,7 +104,7 @@ TEST_F(ToolInspectLayer, TakesWeightsOfFewerKeyHeads) {
                        inspected("--query query.npy --key key.npy"));
 }
 
-/// What published models call the same numbers.
+/// Published models have these names for the same numbers.
 TEST_F(ToolInspectLayer, KnowsNamesOfPublishedModels) {
   const std::vector<float> x = noise({kRows, kWidth}, 1), query = noise({12, kWidth}, 2),
                            key = noise({12, kWidth}, 3), query_bias = noise({12}, 4),
@@ -148,7 +148,7 @@ TEST_F(ToolInspectLayer, RowsHaveTheLabelsOfAFile) {
   EXPECT_EQ(inspected(layer + "--labels 'a b c d e f g'")["query_labels"][6], "g");
 }
 
-/// W_Q, W_K and W_V of one tensor have rows of their own each. What their sizes leave open the options say.
+/// W_Q, W_K and W_V are rows of one tensor. If their sizes are ambiguous, options decide.
 TEST_F(ToolInspectLayer, TakesPackedWeightsOfFewerKeyHeads) {
   struct Layer {
     std::int64_t heads, kv_heads, value_dim;
@@ -215,7 +215,7 @@ std::vector<double> layer_output(const std::vector<float>& query, const std::vec
   return output;
 }
 
-/// Of one tensor, and of tensors of their own with fewer heads of keys.
+/// Weights in one tensor, and weights in separate tensors with fewer heads of keys.
 TEST_F(ToolInspectLayer, WritesItsOutput) {
   const auto expect_output = [&](const std::string& options, const Shape& shape,
                                  const std::vector<double>& expected) {

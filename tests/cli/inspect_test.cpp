@@ -1,4 +1,4 @@
-// `vkattn inspect` as its users meet it: weights and their numbers against a computation of the test's own,
+// `vkattn inspect` as its users see it: weights and statistics compared with the test's own computation,
 // pictures, the sweep and refusals.
 #include <algorithm>
 #include <cmath>
@@ -17,13 +17,13 @@ namespace {
 
 using nlohmann::json;
 
-/// Scores and weights of one head, computed plainly.
+/// The scores and weights of one head, computed in a simple way.
 struct PlainHead {
-  std::vector<std::vector<double>> scores, weights;  ///< of each query; hidden keys are left out
+  std::vector<std::vector<double>> scores, weights;  ///< one list for each query, without hidden keys
   double deviation = 0, entropy = 0, entropy_share = 0, mean_largest = 0, largest = 0;
 };
 
-/// Arrays (heads, length, dim) in the order of their axes; a head of keys serves several of queries.
+/// Arrays (heads, length, dim) in this order of axes. A head of keys serves several heads of queries.
 struct PlainProblem {
   std::vector<float> query, key;
   std::size_t heads = 1, kv_heads = 1, queries = 0, keys = 0, dim = 0;
@@ -51,7 +51,7 @@ PlainHead plain_head(const PlainProblem& p, std::size_t head, double scale) {
     for (const double score : scores) weights.push_back(std::exp(score) / total);
     result.scores.push_back(scores);
     result.weights.push_back(weights);
-    if (weights.size() < 2) continue;  // it has no choice
+    if (weights.size() < 2) continue;  // it sees a single key
     rows += 1;
     for (const double weight : weights) entropy -= weight * std::log2(weight);
     result.entropy += entropy;
@@ -67,7 +67,7 @@ PlainHead plain_head(const PlainProblem& p, std::size_t head, double scale) {
   return result;
 }
 
-/// That a head's JSON has these weights, zeros where keys are hidden, and numbers.
+/// Checks that a head's JSON has these weights, 0 for hidden keys, and these statistics.
 void expect_head(const json& got, const PlainHead& expected, std::size_t keys) {
   ASSERT_EQ(got["weights"].size(), expected.weights.size());
   for (std::size_t i = 0; i < expected.weights.size(); ++i) {
@@ -139,7 +139,7 @@ TEST_F(ToolInspect, ArraysOfAnyOrderAndBatchEntryGiveTheSameWeights) {
   claim_fortran_order("fortran_query");
   claim_fortran_order("fortran_key");
   expect_same_weights(second, inspected("--query fortran_query.npy --key fortran_key.npy --batch 1"));
-  // One head: its axis has size 1 and may stand anywhere.
+  // One head: its axis has size 1 and may be at any position.
   write("bhsd", {1, 1, 5, 8}, noise({5, 8}, 3));
   write("bshd", {1, 5, 1, 8}, noise({5, 8}, 3));
   expect_same_weights(inspected("--query bhsd.npy --key bhsd.npy"),
@@ -166,7 +166,7 @@ TEST_F(ToolInspect, TextsAreTokensAndSayThatTheyAreUntrained) {
   for (const std::string& line : lines_of(text)) EXPECT_LE(console::display_width(line), 104U) << line;
 }
 
-/// A row that sees one key has no link, and of words that stand twice the link tells which.
+/// A row that sees one key has no link. If a word occurs twice, the link tells which one.
 TEST_F(ToolInspect, LinksAreOfRowsWithAChoiceAndSayWhichWord) {
   const std::string text = "inspect --text 'a rose is a rose' --heads 1 --head-dim 8 ";
   const json head =
@@ -207,18 +207,19 @@ TEST_F(ToolInspect, WordOptionsChangeTheWeights) {
   }
   EXPECT_EQ(inspected(text + " --scale 0")["heads"][0]["scaled"]["weights"][0],
             (json{0.25, 0.25, 0.25, 0.25}));
-  // A row that sees nothing has no entropy, and those that see one key no choice.
+  // A row that sees nothing has no entropy. A row that sees one key has no choice.
   const json shifted = inspected(text + " --causal --align -1");
   EXPECT_EQ(shifted["heads"][0]["scaled"]["weights"][0], (json{0.0, 0.0, 0.0, 0.0}));
   EXPECT_EQ(shifted["heads"][0]["scaled"]["weights"][1], (json{1.0, 0.0, 0.0, 0.0}));
 }
 
-/// Steps of a problem, and what a computation by hand gives for two of them.
+/// The steps of a problem, and two of them computed by hand.
 struct StepsCase {
   std::string options;
   std::vector<float> query, key, value;
   std::size_t rows, dim, value_dim;
-  json scores, masked;  ///< null: this step changes nothing, and a hidden key
+  json scores,
+      masked;  ///< null in place of a step: it changes nothing; null in place of a number: the key is hidden
 };
 
 /// The matrices of a report as one list.
@@ -230,7 +231,7 @@ std::vector<float> flat(const json& rows) {
   return values;
 }
 
-/// The worked examples of docs/attention.md: --steps and `vkattn run` have the same bits.
+/// The worked examples of docs/attention.md. --steps and `vkattn run` give the same bits.
 TEST_F(ToolInspect, StepsAreThoseOfARun) {
   const std::vector<float> two = {1, 0, 1, 0, 0, 1, 0, 1};
   const std::vector<float> query = {1, 0, 2, 2, 2, 2, 2, 1, 3}, key = {0, 1, 1, 4, 4, 0, 2, 3, 1},
@@ -265,7 +266,7 @@ TEST_F(ToolInspect, StepsAreThoseOfARun) {
   }
 }
 
-/// Heads of keys that serve several of queries, any order of axes, and a batch entry.
+/// Heads of keys that serve several heads of queries, any order of axes, and a batch entry.
 TEST_F(ToolInspect, StepsOfSeveralHeadsHaveTheOutputOfARun) {
   for (const std::string layout : {"bhsd", "bshd"}) {
     const bool by_head = layout == "bhsd";
@@ -309,7 +310,7 @@ TEST_F(ToolInspect, PrintedWeightsHaveTheLabelsOfTheirRowsAndColumns) {
       << causal;
 }
 
-/// Of what size they are is in heat_map_test.cpp. More heads than there is room for are shown in part.
+/// heat_map_test.cpp tests their sizes. If there are more heads than fit, some are shown.
 TEST_F(ToolInspect, PicturesAreOfTheTypeOfTheirFile) {
   if (!picture::check_support().ok()) GTEST_SKIP() << picture::check_support().error().message;
   write_noise("query", {20, 40, 8});
@@ -369,7 +370,8 @@ TEST_F(ToolInspect, TheMemoryOfAScoreMatrixIsSetAgainstThePlans) {
   EXPECT_EQ(list[0]["score_matrix_bytes"], 8U << 20U);
   for (const char* const name : {"length", "tensor_bytes", "score_matrix_bytes", "workspace_bytes"})
     EXPECT_EQ(list[1][name], memory[name]) << name;
-  // It is arithmetic, also where a driver that ends long loops early has no kernel for so many keys.
+  // This is pure arithmetic. It works even if a driver ends long loops early and has no kernel for so many
+  // keys.
   const json longest = inspected("--memory 16777216 --heads 1024");
   EXPECT_EQ(longest["score_matrix_bytes"], 1ULL << 60U);
   EXPECT_EQ(longest["lse_bytes"], 1ULL << 36U);

@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{60};
 
-/// Starts the tool, which takes the shell's place, so that signals reach it; 0 where that failed.
+/// Starts the tool in place of the shell, so that signals reach the tool. Returns 0 if that failed.
 pid_t start_tool(const std::string& command) {
   const std::string line = "ulimit -c 0; exec '" VKATTN_TOOL "' " + command + " > /dev/null 2>&1";
   const char* const words[] = {"sh", "-c", line.c_str(), nullptr};
-  // What started the tests may ignore signals, as shells do for commands in the background.
+  // The process that started the tests may ignore signals, as shells do for commands in the background.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t signals;
@@ -49,7 +49,7 @@ bool has_temporary(const TempFolder& folder) {
   return false;
 }
 
-/// Sends the signal once a file was begun in the folder.
+/// Sends the signal after a file was begun in the folder.
 void expect_clean_end(const std::string& command, int signal, const TempFolder& folder) {
   SCOPED_TRACE(command);
   const pid_t pid = start_tool(command);
@@ -70,7 +70,8 @@ void expect_clean_end(const std::string& command, int signal, const TempFolder& 
 }
 
 TEST_F(ToolRun, LeavesNoFileWhereInterrupted) {
-  write_inputs({2, 4, 700, 64}, {2, 2, 700, 64}, {2, 2, 700, 64});  // a second or two with its check
+  write_inputs({2, 4, 700, 64}, {2, 2, 700, 64},
+               {2, 2, 700, 64});  // the run takes a second or two with its check
   for (const int signal : {SIGINT, SIGTERM, SIGQUIT}) {
     const TempFolder outputs;
     const std::string command = "run --check --query " + file("query").string() + " --key " +

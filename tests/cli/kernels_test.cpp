@@ -1,4 +1,4 @@
-// `vkattn kernels`, as a user runs it.
+// `vkattn kernels` as a user runs it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -60,7 +60,7 @@ TEST_F(ToolKernels, ListsThePipelinesOfAPlan) {
   expect_pipelines("h2 50x70 d16 mask=bytes weights=probabilities", "tile", {"tile", "weights"});
 }
 
-/// For programs, which tell it from a device that was lost.
+/// Programs read it. It differs from a lost device.
 TEST_F(ToolKernels, ARefusalIsJsonToo) {
   const std::string command = "kernels 'h2 50x70 d16' --kernel decode";
   refuses(command, "holds 16 query rows", 3);
@@ -75,7 +75,7 @@ TEST_F(ToolKernels, ARefusalIsJsonToo) {
 }
 
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
-/// The function's table would have 2^30 numbers; no table is made of a problem that is only planned.
+/// The score function's table would have 2^30 numbers. A problem that is only planned gets no table.
 TEST_F(ToolKernels, ALongProblemWithAScoreFunctionIsRefusedAtOnce) {
   refuses("kernels 'b3 h1 q1 kv1073741824 d1 score=documents' --kernel matrix", "takes float16 Q", 3,
           "ulimit -t 10;");
@@ -151,7 +151,7 @@ TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {
       EXPECT_EQ(listed["reason"].get<std::string>().empty(), !types.empty()) << listed;
     }
   }
-  // What a kernel says against a device is not said of types that nobody asked for.
+  // A kernel's reason against a device is not repeated for types that nobody asked for.
   EXPECT_FALSE(has(printed("devices"), "here they are"));
 }
 

@@ -1,4 +1,4 @@
-// The .npy reader and writer: every version, sound and hostile headers, files of the wrong length, rounding.
+// The .npy reader and writer: every version, valid and hostile headers, files of the wrong length, rounding.
 #include "npy.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using npy::Beyond;
 using npy::ElementType;
 using npy::Header;
 
-/// A header of the given version around a dictionary, padded as NumPy does.
+/// A header of the version around a dictionary, padded as NumPy does.
 std::string header_of(int version, std::string dictionary) {
   const std::size_t prefix = version == 1 ? 10 : 12;
   while ((prefix + dictionary.size() + 1) % 64 != 0) dictionary += ' ';
@@ -182,7 +182,7 @@ TEST(Npy, WritesHeadersThatItReads) {
   }
 }
 
-/// The bits of one value of a file in a storage type, and how many values became infinite.
+/// The bits of one value of a file in a storage type, and the number of values that became infinite.
 template <class T>
 std::pair<std::uint32_t, std::uint64_t> converted(ElementType from, T value, DataType to,
                                                   Beyond beyond = Beyond::kInfinity) {
@@ -208,7 +208,7 @@ TEST(Npy, RoundsOnceToNearestEven) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const Case& c :
        {Case{0.1, DataType::kFloat32, std::bit_cast<std::uint32_t>(0.1F)},
-        // Just above the middle of two float16 values, by less than float32 can hold.
+        // Just above the middle of two float16 values, by less than float32 can represent.
         Case{1.0 + 0x1p-11 + 0x1p-40, DataType::kFloat16, 0x3c01U},
         Case{1.0 + 0x1p-11, DataType::kFloat16, 0x3c00U}, Case{1.0 + 0x3p-11, DataType::kFloat16, 0x3c02U},
         Case{1.0 + 0x3p-11 - 0x1p-40, DataType::kFloat16, 0x3c01U},
@@ -231,14 +231,14 @@ TEST(Npy, RoundsOnceToNearestEven) {
   EXPECT_EQ(nan.second, 0U);
 }
 
-/// As in masks, where minus infinity hides a key.
+/// For example in masks, where minus infinity hides a key.
 TEST(Npy, KeepsFiniteValuesFiniteWhereAsked) {
   using Bits = std::pair<std::uint32_t, std::uint64_t>;
   const double infinity = std::numeric_limits<double>::infinity();
   const std::tuple<double, DataType, std::uint32_t> cases[] = {
       {1e300, DataType::kFloat32, 0x7f7fffffU},
       {-1e300, DataType::kFloat32, 0xff7fffffU},
-      // What float32 rounds to infinity, by less than half of its last step.
+      // float32 rounds it to infinity, although it is beyond the last number by less than half a step.
       {-0x1.ffffffp127, DataType::kFloat32, 0xff7fffffU},
       {-infinity, DataType::kFloat32, 0xff800000U},
       {infinity, DataType::kFloat32, 0x7f800000U},

@@ -1,5 +1,5 @@
-// Pictures that tests draw, and what they read out of a PNG (specification, third edition, sections 5.2 and
-// 11.2.1).
+// Pictures that tests draw, and numbers read from a PNG (specification, third edition, sections 5.2
+// and 11.2.1).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,16 +14,17 @@
 
 namespace vkattn::tests {
 
-inline constexpr std::size_t kPngWidth = 16, kPngHeight = 20;  ///< where these are, in pixels
+inline constexpr std::size_t kPngWidth = 16,
+                             kPngHeight = 20;  ///< the places of width and height, which are in pixels
 
-/// The number of four bytes.
+/// The number in four bytes.
 [[nodiscard]] inline std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
   std::uint32_t value = 0;
   for (std::size_t i = 0; i < 4; ++i) value = value << 8U | static_cast<unsigned char>(bytes.at(at + i));
   return value;
 }
 
-/// That a PNG has its first bytes and its last.
+/// Checks that a PNG has its first and its last bytes.
 inline void expect_png(const std::string& png) {
   ASSERT_GT(png.size(), 1000U);
   EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
@@ -31,7 +32,7 @@ inline void expect_png(const std::string& png) {
   EXPECT_EQ(png.substr(png.size() - 8, 4), "IEND");
 }
 
-/// Tests of what this build may be unable to draw: they are skipped then, or fail.
+/// Tests of pictures. If this build cannot draw, they are skipped or fail.
 class Drawing : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// The benchmark's picture without a device: axes, labels, what is shown, and the files.
+// The benchmark's picture without a device: axes, labels, contents and files.
 #include "plot.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(PlotAxis, LabelsAsManyTicksAsThereIsRoomFor) {
   for (std::size_t i = 0; i < ticks.size(); ++i) EXPECT_DOUBLE_EQ(ticks[i].value, static_cast<double>(i + 1));
 }
 
-/// What holds for every placement of discs.
+/// Conditions that every placement of discs meets.
 void expect_apart(const std::vector<Position>& places, double radius, const picture::Box& frame) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     EXPECT_GE(places[i].x, frame.x + radius);
@@ -75,7 +75,6 @@ void expect_apart(const std::vector<Position>& places, double radius, const pict
 constexpr picture::Box kFrame = {0, 0, 1000, 500};
 constexpr double kRadius = 8.5;
 
-/// Random points within a part of the frame.
 std::vector<Position> random_points(std::size_t count, const picture::Box& where, std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto between = [&](double low, double high) {
@@ -123,7 +122,7 @@ TEST(PlotAxis, EndsOnLabelledTicks) {
   EXPECT_EQ(tick_labels(LogAxis(5e-9, 1, 300, 0)).front(), "5e-9");
 }
 
-/// A device with two roofs of either kind, and the problems of a suite at 40 % of theirs.
+/// A device with two roofs of each kind, and a suite's problems at 40 % of their roofs.
 bench::Report made_up_report(std::string_view suite) {
   bench::Report report;
   report.version = "1.2.3";

@@ -1,4 +1,4 @@
-// What the tool refuses before it opens a device: exit code 2, and one sentence that has these words.
+// Refusals of the tool before it opens a device: exit code 2, and one sentence with these words.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -70,7 +70,7 @@ TEST_F(ToolRefusals, WrongUsage) {
                                      {"--plot /nonexistent/x.png", picture}});
 }
 
-/// Of numbers and names; rules that the library has are its own tests' (unit).
+/// Numbers and names. Unit tests check the rules of the library itself.
 TEST_F(ToolRefusals, ValuesOfRun) {
   expect_refused(
       "run --query q --key k --value v ",
@@ -157,7 +157,7 @@ TEST_F(ToolRefusals, NoFileTakesThePlaceOfAnother) {
   EXPECT_EQ(folder_.file_count(), 2U);
 }
 
-/// Of any command that reads files: a sentence at once, where opening would wait for ever.
+/// Every command that reads files refuses a pipe at once. Opening it would wait for ever.
 TEST_F(ToolRefusals, NamedPipesAreNotWaitedFor) {
   write_inputs({2, 4, 9, 16}, {2, 2, 13, 16}, {2, 2, 13, 8});
   write_noise("x", {9, 16});

@@ -1,4 +1,4 @@
-// The line "repeat with" of a benchmark: as a command it measures the same again.
+// The line "repeat with" of a benchmark is a command that measures the same again.
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,7 +12,7 @@ namespace {
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
 using nlohmann::json;
 
-/// The name of a device that can be used.
+/// The name of a usable device.
 std::string device_name() {
   const json list = json::parse(run_tool("devices --json").out);
   for (const json& device : list["devices"]) {
@@ -30,8 +30,8 @@ std::string repeat_line(const std::string& report) {
   return {};
 }
 
-/// A function that takes its bits from the last ones of the score is wrong anywhere: those are not the
-/// reference's.
+/// The function takes its result from the last bits of the score. These differ from the reference's bits, so
+/// the result is wrong on every device.
 TEST_F(ToolOnDevice, AWrongBenchmarkCanBeRepeated) {
   write_file(folder_ / "my own.glsl",
              "float score(float s, Position p) { return fract(s * 1.0e9) * 50.0 * factor(0u); }\n");

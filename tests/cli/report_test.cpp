@@ -1,4 +1,4 @@
-// `vkattn report`: children that crash and hang, the steps with a tool that does so, charts.
+// `vkattn report`: children that crash or hang, the steps with a tool that does so, and charts.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): <csignal> lacks kill
@@ -33,8 +33,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLong{20000};
 
-/// Their ends, and what they printed: also more than a pipe holds, and where something that they left running
-/// holds both streams. None is waited for.
+/// How children end, and what they printed. One prints more than a pipe holds. Another leaves a process that
+/// keeps both streams open, and run_child() does not wait for that process.
 TEST(ChildProcess, EndsAreTold) {
   using End = ChildResult::End;
   std::string lines;
@@ -74,13 +74,13 @@ TEST(ChildProcess, ThatIsMissingSaysSo) {
   EXPECT_TRUE(has(child.err, "/nonexistent/vkattn"));
 }
 
-/// In the place of a report that a signal ends: a process that runs a child, which holds the writing end of a
-/// pipe and has a file that it removes when it is asked to end.
+/// Stands for a report that a signal ends: a process that runs a child. The child holds the writing end of a
+/// pipe, and has a file that it removes when it is asked to end.
 pid_t start_parent(const TempFolder& folder, int writing) {
   const pid_t parent = ::fork();
   if (parent != 0) return parent;
   const rlimit none{0, 0};
-  (void)::setrlimit(RLIMIT_CORE, &none);  // SIGQUIT's
+  (void)::setrlimit(RLIMIT_CORE, &none);  // SIGQUIT would leave a core file
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_DFL);
   const std::string script = "trap 'rm child.tmp; exit 4' TERM; echo $$ > child.tmp; echo > /dev/fd/" +
                              std::to_string(writing) + "; while :; do sleep 0.05; done";
@@ -88,7 +88,7 @@ pid_t start_parent(const TempFolder& folder, int writing) {
   std::_Exit(0);
 }
 
-/// True once something can be read, or nobody can write any more.
+/// True if there is something to read, or if no writer is left.
 bool is_readable(int reading) {
   pollfd stream{reading, POLLIN, 0};
   return ::poll(&stream, 1, 10000) == 1;
@@ -113,15 +113,15 @@ TEST(ChildProcess, EndsWithItsParent) {
     int status = 0;
     ASSERT_EQ(::waitpid(parent, &status, 0), parent);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
-    // Where the parent is killed the child ends by itself, soon.
+    // If the parent is killed, the child ends by itself soon.
     EXPECT_TRUE(is_readable(ends[0]) && ::read(ends[0], &line, 1) == 0) << "the child lives on";
     EXPECT_EQ(folder.file_count(), 0U);
     (void)::close(ends[0]);
   }
 }
 
-/// In the tool's place: tile's driver crashes, matrix's hangs, decode's loses the device, lane is right but
-/// for one problem.
+/// Replaces the tool: the driver crashes with tile, hangs with matrix and loses the device with decode. lane
+/// is right except for one problem.
 constexpr const char* kBrokenTool = R"(#!/bin/sh
 case "$*" in
   devices*) echo '{"choice": "device 0 Fake: chosen, the only one", "devices": [{"index": 0, "name": "Fake",
@@ -166,7 +166,7 @@ class ReportOfABrokenDriver : public testing::Test {
     });
   }
 
-  /// How many steps of a kernel's checks have that status.
+  /// The number of steps of a kernel's checks that have the status.
   [[nodiscard]] std::size_t count(const std::string& kernel, const std::string& status,
                                   const std::string& section = "checks") const {
     return static_cast<std::size_t>(std::ranges::count_if(report_["steps"], [&](const Json& step) {

@@ -1,4 +1,4 @@
-// `vkattn report`, as a user runs it.
+// `vkattn report` as a user runs it.
 #include <string>
 
 #include "json.hpp"
@@ -17,7 +17,7 @@ TEST_F(ToolReport, WritesAPageAndItsNumbers) {
   EXPECT_FALSE(report["device"]["name"].get<std::string>().empty());
   ASSERT_GT(report["steps"].size(), 20U);
   EXPECT_EQ(report["steps"][0]["status"], "done") << report["steps"][0];
-  for (const Json& step : report["steps"]) {  // a few seconds suffice for the first ones at most
+  for (const Json& step : report["steps"]) {  // a few seconds suffice for the first steps at most
     EXPECT_TRUE(step["status"] == "done" || step["status"] == "left out") << step;
   }
   const std::string page = read_file(folder_ / "mine/new/report.html");

@@ -1,5 +1,5 @@
-// `vkattn run` on keys in rings and pages, and of one batch entry for all: each gives what the same keys in
-// one piece give, and what does not fit is refused.
+// `vkattn run` with keys in rings, in pages, and of one batch entry for all. Each gives the same as the keys
+// in one piece. Arrays that do not fit are refused.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 using Values = std::vector<float>;
 using Integers = std::vector<std::int32_t>;
 
-/// An array of keys, (entries, 2 heads, rows, dim), or with the heads behind the rows.
+/// An array of keys, (entries, 2 heads, rows, dim), or with the heads after the rows.
 struct Keys {
   std::int64_t entries, rows, dim;
   bool heads_last = false;
@@ -31,11 +31,11 @@ struct Keys {
 /// Queries (2, 4, 9, 16), keys (2, 2, 13, 16), values (2, 2, 13, 8).
 class ToolCaches : public ToolRun {
  protected:
-  /// A row in two arrays, by entry and row.
+  /// The entry and row of one key in two arrays.
   struct Move {
     std::int64_t to_entry, to_row, from_entry, from_row;
   };
-  /// Writes an array whose rows are those of another, and else numbers that are in nobody's way.
+  /// Writes an array with rows of another array. The other rows have numbers that must not matter.
   void write_moved(const std::string& name, const Keys& to, const Values& values, const Keys& from,
                    const std::vector<Move>& moves) const {
     Values moved(element_count(to.shape()), 1e3F);
@@ -51,7 +51,7 @@ class ToolCaches : public ToolRun {
   }
 };
 
-/// 20 keys in a ring of 13, of which the last 13 exist, and 7 that do not fill it.
+/// A ring of 13: in one entry the last 13 of 20 keys exist, in the other 7 keys do not fill the ring.
 TEST_F(ToolCaches, RingsHaveTheLastKeys) {
   const std::string options = "--causal --align bottom-right --window 6,0 --alibi ";
   write_list("lengths", Integers{13, 7});
@@ -68,7 +68,7 @@ TEST_F(ToolCaches, RingsHaveTheLastKeys) {
   EXPECT_EQ(shape("weights"), (Shape{2, 4, 9, 20}));
 }
 
-/// 13 and 6 keys in pages of 4, in any order; entries of the table behind them may hold anything.
+/// 13 and 6 keys in pages of 4, in any order. Entries of the table after the used ones may hold anything.
 TEST_F(ToolCaches, PagesHaveTheKeysOfTheirTable) {
   write_list("lengths", Integers{13, 6});
   const std::string options = "--causal --align bottom-right --kv-lengths lengths.npy ";
@@ -106,7 +106,7 @@ TEST_F(ToolCaches, PagesHaveTheKeysOfTheirTable) {
   }
 }
 
-/// Queries of two sequences, packed, over pages.
+/// The packed queries of two sequences over pages.
 TEST_F(ToolCaches, PagesServePackedQueries) {
   write_inputs({4, 9, 16}, {2, 2, 8, 16}, {2, 2, 8, 8});
   write_list("ends", Integers{0, 3, 9});
@@ -116,7 +116,7 @@ TEST_F(ToolCaches, PagesServePackedQueries) {
   EXPECT_EQ(output_of(options + "--page-table table.npy"), expected);
 }
 
-/// Keys of one entry give what a copy of them for each entry gives.
+/// Keys of a single entry give the same as a copy of them for each entry.
 TEST_F(ToolCaches, KeysOfOneEntryAreForAll) {
   write_noise("past_key", {1, 2, 5, 16});
   write_noise("past_value", {1, 2, 5, 8});

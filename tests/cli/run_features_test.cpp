@@ -1,4 +1,4 @@
-// `vkattn run` with masks, windows, caches and the other features: what they give, and what is refused.
+// `vkattn run` with masks, windows, caches and the other features: results and refusals.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -21,11 +21,11 @@ using Values = std::vector<float>;
 /// Queries (2, 4, 9, 16), keys (2, 2, 13, 16), values (2, 2, 13, 8).
 class ToolFeatures : public ToolRun {
  protected:
-  /// That the mask in mask.npy gives what the options give.
+  /// Checks that the mask in mask.npy gives the same as the options.
   void expect_masked(const std::string& options) const {
     expect_near(output_of("--mask mask.npy"), output_of(options));
   }
-  /// A mask over (query, key) of that type, 0 where a key is hidden.
+  /// Writes a mask over (query, key) of the type. It is 0 where a key is hidden.
   void write_visible(std::int64_t keys, const std::function<bool(std::int64_t, std::int64_t)>& visible,
                      ElementType type = ElementType::kBool, int most = 1) const {
     std::vector<std::uint8_t> bytes;
@@ -46,7 +46,7 @@ TEST_F(ToolFeatures, ABoolMaskIsTheCausalOneWhereItSaysSo) {
   expect_masked("--window 2,3");
 }
 
-/// Elements whose only bit is in their last byte count as those of bools do.
+/// An integer counts as true even if only its last byte has a bit set.
 template <class Integer>
 std::vector<Integer> causal_integers() {
   std::vector<Integer> mask;
@@ -84,7 +84,7 @@ TEST_F(ToolFeatures, ShortMasksHideTheRest) {
   expect_masked(lengths);
   write("mask", {4, 9, 10}, std::vector<std::uint16_t>(360, 0));
   expect_masked(lengths);
-  // In Fortran order the missing keys come at the end of the memory.
+  // In Fortran order the missing keys belong at the end of the memory.
   write("mask", {9, 10}, Values(90, 0.0F));
   claim_fortran_order("mask");
   expect_masked(lengths);
@@ -103,7 +103,7 @@ TEST_F(ToolFeatures, FloatMasksAreAddedInEveryType) {
   expect_near(output_of("--mask mask.npy"), expected);
 }
 
-/// A row of float64 whose keys all have a bias that float32 has no room for sees all of them.
+/// In a mask of float64 all keys of a row have a bias that does not fit float32. The row sees all of them.
 TEST_F(ToolFeatures, OnlyInfinityHidesInMasksOfFloat64) {
   std::vector<double> bias(9 * 13, -1e300);
   for (std::size_t key = 0; key < 13; ++key) bias[key] = -std::numeric_limits<double>::infinity();
@@ -124,7 +124,7 @@ TEST_F(ToolFeatures, OnlyInfinityHidesInMasksOfFloat64) {
 }
 
 TEST_F(ToolFeatures, MasksBroadcastAsInNumPy) {
-  // Each shape gives what the mask that is written out gives.
+  // Each shape gives the same as the mask that is written out in full.
   for (const Shape& shape : {Shape{}, Shape{13}, Shape{1, 13}, Shape{9, 1}, Shape{4, 9, 13},
                              Shape{2, 1, 9, 1}, Shape{2, 4, 9, 13}, Shape{1, 4, 1, 1}}) {
     const Values values = noise(shape, 9);
@@ -153,7 +153,7 @@ TEST_F(ToolFeatures, SoftcapAlibiAndSinks) {
   const Values plain = output_of("");
   expect_near(output_of("--softcap 1e6"), plain);
   EXPECT_NE(output_of("--softcap 0.5"), plain);
-  // Four heads: 2^-2, 2^-4, 2^-6, 2^-8.
+  // The slopes of four heads are 2^-2, 2^-4, 2^-6, 2^-8.
   write_list<float>("slopes", {0.25F, 0.0625F, 0.015625F, 0.00390625F});
   expect_near(output_of("--alibi --align bottom-right"), output_of("--alibi-slopes slopes.npy --align 4"));
   write_list<float>("slopes", {0, 0, 0, 0});
@@ -170,7 +170,8 @@ TEST_F(ToolFeatures, QueryLengthsLeaveZeros) {
     if (bshd) write_inputs({2, 9, 4, 16}, {2, 13, 2, 16}, {2, 13, 2, 8});
     const Values out = output_of("--query-lengths lengths.npy --lse lse.npy --weights weights.npy --layout " +
                                  std::string(bshd ? "bshd" : "bhsd"));
-    /// That the rows behind the lengths have this value, and no others; a row is `row_size` elements.
+    /// Checks that the rows beyond the lengths have this value, and no other rows have it. A row has
+    /// `row_size` elements.
     const auto expect_behind = [](const Values& values, float behind, std::size_t row_size) {
       for (std::size_t n = 0; n < values.size(); ++n) {
         EXPECT_EQ(values[n] == behind, n >= values.size() / 2 && n / row_size % 9 >= 3) << n;
@@ -265,14 +266,14 @@ TEST_F(ToolFeatures, QuantisesKeysAndValues) {
   EXPECT_NE(stored("e4m3", 0.1F), exact);
   const Values q8_0 = stored("q8_0", 0.02F), q4_0 = stored("q4_0", 0.2F);
   EXPECT_TRUE(q8_0 != exact && q4_0 != exact);
-  // Keys and values apart: neither pair gives what one type for both does.
+  // Different types for keys and values give other results than one type for both.
   const Values mixed = stored("q8_0,q4_0", 0.2F);
   EXPECT_TRUE(mixed != output_of("--kv-type q4_0,q8_0") && mixed != q8_0 && mixed != q4_0);
   write_inputs({2, 9, 4, 64}, {2, 13, 2, 64}, {2, 13, 2, 32});
   expect_near(output_of("--layout bshd --kv-type e4m3"), output_of("--layout bshd"), 0.1F);
 }
 
-/// Keys and values cut in two and joined again.
+/// Keys and values are cut in two and joined again.
 TEST_F(ToolFeatures, JoinsPastAndPresent) {
   for (const bool bshd : {false, true}) {
     const auto shape_of = [&](std::int64_t rows) {
@@ -303,7 +304,8 @@ TEST_F(ToolFeatures, JoinsPastAndPresent) {
   }
 }
 
-/// Each is one line on standard error, and a warning in JSON; what is said outright gets none.
+/// Each case prints one warning line on standard error and one in JSON. If the option is given explicitly,
+/// there is no warning.
 TEST_F(ToolFeatures, WhatMayBeMeantOtherwiseIsTold) {
   write_noise("past_key", {2, 2, 5, 16});
   write_noise("past_value", {2, 2, 5, 8});
@@ -349,7 +351,7 @@ TEST_F(ToolFeatures, ArraysThatLookLikeAnotherLayoutAreTold) {
   EXPECT_EQ(run(attend("--check --layout bshd")).err, "");
 }
 
-/// Scores of 64 x 64 x 64, which is beyond 65504.
+/// The scores are 64 x 64 x 64, which exceeds 65504.
 TEST_F(ToolFeatures, OverflowOfFloat16ArithmeticIsTold) {
   for (const char* const name : {"query", "key"}) write(name, {8, 64}, halves(Values(8 * 64, 64.0F)));
   write("value", {8, 64}, halves(Values(8 * 64, 1.0F)));

@@ -1,5 +1,5 @@
-// `vkattn run --grad-*`: gradients against the reference and against what they are by hand, and what is
-// refused.
+// `vkattn run --grad-*`: gradients compared with the reference and with numbers computed by hand, and
+// refusals.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -39,9 +39,9 @@ TEST_F(ToolGradients, OfEverythingThatIsAskedFor) {
   EXPECT_EQ(shape("da"), (Shape{4}));
 }
 
-/// Each row of weights sums to 1, so that the gradients of all values of a head sum to those of its outputs.
+/// Each row of weights sums to 1. So the gradients of all values of a head sum to those of its outputs.
 TEST_F(ToolGradients, OfValuesSumToThoseOfOutputs) {
-  claim_fortran_order("value");  // other numbers, and the file's gradient in C order all the same
+  claim_fortran_order("value");  // this changes the numbers; the gradient's file still has C order
   (void)printed(attend("--grad-output grad.npy --grad-value dv.npy"));
   EXPECT_FALSE(std::filesystem::exists(file("dq")));
   const std::vector<float> given = values("grad"), made = values("dv");
@@ -70,7 +70,7 @@ TEST_F(ToolGradients, ThePastHasThemToo) {
   EXPECT_EQ(shape("dv"), (Shape{2, 2, 16, 8}));
 }
 
-/// Of a whole mask, and of one that is broadcast, whose gradient is the sum of the whole one's.
+/// The gradient of a whole mask, and of one that is broadcast. The latter is the sum of the former.
 TEST_F(ToolGradients, OfMasks) {
   write_noise("whole", {2, 4, 9, 13});
   const std::string options = "--grad-output grad.npy --check ";
@@ -83,7 +83,7 @@ TEST_F(ToolGradients, OfMasks) {
   write_noise("of_heads", {4, 1, 13});
   (void)printed(attend(options + "--mask of_heads.npy --grad-mask sums.npy"));
   EXPECT_EQ(shape("sums"), (Shape{4, 1, 13}));
-  // Each row of scores has gradients that add up to 0.
+  // The gradients of each row of scores add up to 0.
   const std::vector<float> sums = values("sums");
   for (std::ptrdiff_t head = 0; head < 4; ++head) {
     const auto first = sums.begin() + head * 13;

@@ -1,4 +1,4 @@
-// `vkattn run --rotary`: what queries and keys that were turned in float64 give, and what is refused.
+// `vkattn run --rotary` gives the same as queries and keys that were turned in float64. Also its refusals.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace {
 using Values = std::vector<float>;
 using Integers = std::vector<std::int32_t>;
 
-/// Which dims are turned together, and how fast.
+/// The dims that are turned together, and their speed.
 struct Rotary {
   bool interleaved = false;
   std::size_t dims = 16;
@@ -39,7 +39,8 @@ Values turned_rows(Values values, const Integers& positions, const Rotary& rotar
   return values;
 }
 
-/// Positions of all rows of an array (entries, heads, rows, 16), by entry and row; heads of a row have one.
+/// The positions of all rows of an array (entries, heads, rows, 16), by entry and row. The heads of a row
+/// share a position.
 template <class Position>
 Integers positions_of(std::size_t entries, std::size_t heads, std::size_t rows, const Position& position) {
   Integers all;
@@ -51,7 +52,7 @@ Integers positions_of(std::size_t entries, std::size_t heads, std::size_t rows, 
 /// Queries (2, 4, 9, 16), keys (2, 2, 13, 16), values (2, 2, 13, 8).
 class ToolRotary : public ToolRun {
  protected:
-  /// What the turned arrays give without --rotary.
+  /// The output for turned arrays without --rotary.
   [[nodiscard]] Values output_of_turned(const Integers& query, const Integers& key, const Rotary& rotary,
                                         const std::string& options) const {
     write("turned_query", shape("query"), turned_rows(values("query"), query, rotary));
@@ -96,7 +97,7 @@ TEST_F(ToolRotary, TakesPositionsFromFiles) {
               expected, 1e-4F);
 }
 
-/// Of (batch, length, heads, dim), and of keys that are for all entries.
+/// Arrays (batch, length, heads, dim), and keys that serve all entries.
 TEST_F(ToolRotary, TurnsInAnyOrderOfAxes) {
   write_inputs({2, 9, 4, 16}, {1, 13, 2, 16}, {1, 13, 2, 8});
   Integers queries, keys;
@@ -106,7 +107,7 @@ TEST_F(ToolRotary, TurnsInAnyOrderOfAxes) {
   expect_near(output_of("--layout bshd --rotary half-split"), expected);
 }
 
-/// Each sequence counts from its own beginning.
+/// The positions of each sequence start at its own beginning.
 TEST_F(ToolRotary, TurnsPackedSequences) {
   write_inputs({4, 9, 16}, {2, 13, 16}, {2, 13, 8});
   write_list("ends_q", Integers{0, 3, 9});

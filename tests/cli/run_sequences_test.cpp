@@ -1,4 +1,5 @@
-// `vkattn run` on packed sequences: each gives what it gives alone, and what does not fit is refused.
+// `vkattn run` with packed sequences: each gives the same as it does alone. Arrays that do not fit are
+// refused.
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,7 @@ using Integers = std::vector<std::int32_t>;
 const std::string kPackedQueries = "--cumulative-query-lengths ends_q.npy ";
 const std::string kPacked = kPackedQueries + "--cumulative-kv-lengths ends_k.npy ";
 
-/// Elements of arrays of (heads, rows, dim), or of (rows, heads, dim) where rows come first.
+/// The order of elements in arrays of (heads, rows, dim), or of (rows, heads, dim) if rows come first.
 struct Order {
   bool rows_first = false;
 
@@ -39,12 +40,12 @@ struct Order {
   }
 };
 
-/// The three outputs, in files whose names end so.
+/// Options for the three outputs, in files whose names end with the suffix.
 std::string outputs(const std::string& suffix) {
   return "--output out" + suffix + ".npy --lse lse" + suffix + ".npy --weights weights" + suffix + ".npy ";
 }
 
-/// 4 query heads over 2 of keys; sequences of 4, 0 and 5 queries and of 6, 2 and 5 keys.
+/// 4 query heads over 2 heads of keys. Sequences have 4, 0 and 5 queries, and 6, 2 and 5 keys.
 class ToolSequences : public ToolRun {
  protected:
   const Integers query_ends_{0, 4, 4, 9}, key_ends_{0, 6, 8, 13};
@@ -55,7 +56,8 @@ class ToolSequences : public ToolRun {
     write_list("ends_q", query_ends_);
     write_list("ends_k", std::vector<std::int64_t>(key_ends_.begin(), key_ends_.end()));
   }
-  /// The packed outputs against those of one sequence alone, whose keys are in their files, of all queries.
+  /// Compares the packed outputs with those of one sequence alone. `queries` are all queries. The files hold
+  /// the keys of that sequence.
   void expect_sequence(std::size_t b, const Order& order, const Values& queries, std::int64_t keys) const {
     const std::int64_t first = query_ends_[b], end = query_ends_[b + 1];
     const Shape all = order.shape(9, 4, 16);
@@ -98,7 +100,7 @@ TEST_F(ToolSequences, EachGivesWhatItGivesAlone) {
   }
 }
 
-/// As in continuous batching: the keys keep their batch axis, lengths and a past.
+/// As in continuous batching, keys keep their batch axis, lengths and a past.
 TEST_F(ToolSequences, PackedQueriesOverPaddedKeys) {
   const Integers lengths = {7, 0, 11};
   write_list("lengths", lengths);
@@ -143,7 +145,7 @@ TEST_F(ToolSequences, OneHeadAndNothingAtAll) {
   EXPECT_EQ(shape("weights"), (Shape{2, 4, 0, 0}));
 }
 
-/// Lengths without keys leave rows that see nothing; a sequence without queries leaves no row.
+/// A sequence without keys leaves rows that see nothing. A sequence without queries leaves no row.
 TEST_F(ToolSequences, SequencesWithoutKeys) {
   write_list<std::int32_t>("ends_q", {0, 4, 9});
   write_list<std::int32_t>("ends_k", {0, 0, 13});

@@ -1,5 +1,5 @@
-// Standard streams that are closed, full or left by their reader, and files beyond a limit: errors in a
-// sentence, and nothing left behind.
+// Standard streams that are closed, full, or abandoned by their reader, and files beyond a size limit: each
+// gives an error in a sentence, and leaves no file.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ const std::string kTune = "tune '8x8 d8' --max-seconds 1 --output tuning.json";
 
 class ToolStreams : public RunFolder {
  protected:
-  /// The command ends with an error about what was written, and leaves no file.
+  /// Checks that the command ends with an error about its output, and leaves no file.
   void expect_write_error(const std::string& command, const std::string& output,
                           const std::string& part = "standard output cannot be written",
                           const std::string& before = "") const {
@@ -42,7 +42,7 @@ TEST_F(ToolStreams, ClosedStreamsAreNoFiles) {
   EXPECT_TRUE(read_file(folder_ / "version").starts_with("vkattn "));
   expect_write_error("--version", ">&-");
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
-  // What is printed does not become a file either.
+  // Printed text must not get into a file either.
   expect_write_error(kTune, "<&- >&-");
   expect_write_error("bench '8x8 d8' --repeat 3 --plot plot.svg", "<&- >&-", "");
 }
@@ -56,9 +56,9 @@ TEST_F(ToolStreams, AReaderThatLeftIsAnError) {
 TEST_F(ToolStreams, FilesBeyondTheLimitAreErrors) {
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
   write_inputs({2, 4, 9, 16}, {2, 2, 13, 16}, {2, 2, 13, 8});
-  // The lavapipe of Mesa 26 keeps device memory in files, and dies where they may not grow.
+  // The lavapipe of Mesa 26 keeps device memory in files, and crashes if they may not grow.
   if (run(attend(""), "ulimit -f 1;").exit_code != 0) GTEST_SKIP() << "the driver needs larger files";
-  // 2304 bytes of output are more than a block of 512 or 1024.
+  // 2304 bytes of output are more than a block of 512 or 1024 bytes.
   expect_write_error(attend("--output out.npy"), "", "out.npy: cannot be written: File too large",
                      "ulimit -f 1;");
 }

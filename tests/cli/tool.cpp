@@ -1,4 +1,4 @@
-// Starting the tool through the shell.
+// Starts the tool through the shell.
 #include "tool.hpp"
 
 #include <sys/wait.h>
@@ -14,7 +14,7 @@ ToolResult run_tool(const std::string& command, const Shell& shell) {
   const TempFolder results;
   const auto file = [&](const char* name) { return "'" + (results / name).string() + "'"; };
   std::string line = shell.folder.empty() ? "" : "cd '" + shell.folder.string() + "' && ";
-  // A pipe would hide the code, of which 128 and more tell of a signal.
+  // A pipe would hide the exit code. A code of 128 or more tells of a signal.
   line += "{ " + shell.before + " '" + VKATTN_TOOL + "' " + command + " 2> " + file("err") + "; echo $? > " +
           file("code") + "; } " + (shell.output.empty() ? "> " + file("out") : shell.output);
   const int status = std::system(line.c_str());  // NOLINT: a test, with its own words

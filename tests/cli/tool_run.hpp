@@ -1,4 +1,4 @@
-// A folder of .npy files and the tool's command on them, for tests of `vkattn run`.
+// A folder of .npy files, and the tool's command on them, for tests of `vkattn run`.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class RunFolder : public Tool {
   void write(const std::string& name, const Shape& shape, const std::vector<std::uint16_t>& values) const {
     write_npy(file(name), shape, values, npy::ElementType::kFloat16);
   }
-  /// Numbers of one axis.
+  /// Writes an array of one axis.
   template <class T>
   void write_list(const std::string& name, const std::vector<T>& values) const {
     write(name, {static_cast<std::int64_t>(values.size())}, values);
@@ -43,7 +43,7 @@ class RunFolder : public Tool {
     write_noise("key", key);
     write_noise("value", value);
   }
-  /// Says in a file that its elements are in Fortran order.
+  /// Marks a file's elements as being in Fortran order.
   void claim_fortran_order(const std::string& name) const {
     std::string content = read_file(file(name));
     write_file(file(name), content.replace(content.find("False"), 5, "True "));
@@ -68,19 +68,19 @@ class RunFolder : public Tool {
   }
 };
 
-/// The same where there is a device.
+/// Tests of files that need a device.
 class RunOnDevice : public RunFolder {
  protected:
   void SetUp() override {
     if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
   }
-  /// What `vkattn inspect` tells.
+  /// The JSON output of `vkattn inspect`.
   [[nodiscard]] nlohmann::json inspected(const std::string& options) const {
     return nlohmann::json::parse(printed("inspect " + options + " --json"));
   }
 };
 
-/// Of 4 query heads over 2 of keys.
+/// Arrays of 4 query heads over 2 heads of keys.
 class ToolRun : public RunOnDevice {
  protected:
   void SetUp() override {

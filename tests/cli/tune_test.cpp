@@ -1,4 +1,4 @@
-// `vkattn tune`, as a user runs it.
+// `vkattn tune` as a user runs it.
 #include <sys/stat.h>
 
 #include <string>
@@ -24,7 +24,7 @@ TEST_F(ToolTune, WritesWhatPlansRead) {
   EXPECT_EQ(folder_.file_count(), 1U) << "no temporary file is left";
 }
 
-/// Hours of work each, of which neither may be lost.
+/// Each may stand for hours of work, so neither result may be lost.
 TEST_F(ToolTune, TwoAtOnceKeepBothResults) {
   const std::string tool = std::string("'") + VKATTN_TOOL + "' ";
   const std::string options = " --max-seconds 2 --output tuning.json ";
@@ -40,7 +40,7 @@ TEST_F(ToolTune, TwoAtOnceKeepBothResults) {
 
 TEST_F(ToolTune, WhatIsMeasuredIsKeptWhereTheFileCannotBeHad) {
   write_file(folder_ / "tuning.json.1", "of another time");
-  // Once it has begun.
+  // Spoils the file after the command has begun.
   const std::string spoil =
       "& until ls *.tmp > ls 2>&1; do sleep 0.01; done; echo my notes > tuning.json; wait $!";
   const ToolResult tune =

@@ -25,13 +25,13 @@ TEST_F(ToolRun, NoCommandHasAValidationMessage) {
         attend("--grad-output grad.npy --grad-key dk.npy --grad-value dv.npy --check"),
         std::string("bench 'h2 9x20 d16 backward' 'matmul 9x20x70' --no-peaks --repeat 3"),
         std::string(
-            "bench 'h2 33x64 d32 f16' --kernel lane,unfused --repeat 3"),  // with the peaks of the device
+            "bench 'h2 33x64 d32 f16' --kernel lane,unfused --repeat 3"),  // measures the device's peaks too
         std::string("inspect --text 'a rose is a rose' --heads 2 --causal --check"),
         std::string("report --minutes 0.05 --output page"),
         std::string("tune 'h2 33x64 d32' --max-seconds 1 --output tuning.json")}) {
     const ToolResult result = run(command, "VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation");
     EXPECT_EQ(result.exit_code, 0) << command << ": " << result.err;
-    // The layer prints where its children's answers are expected.
+    // The layer prints to the streams where a report expects its children's answers.
     if (command.starts_with("report")) {
       EXPECT_TRUE(has(result.out, " 0 went wrong")) << result.out;
     }

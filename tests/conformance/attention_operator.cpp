@@ -1,4 +1,4 @@
-// From a case to a problem of the library: see attention_operator.hpp.
+// Turns a case into a problem of the library: see attention_operator.hpp.
 #include "conformance/attention_operator.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 9> kInputs = {
     "Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen", "alibi_slopes", "sinks"};
 constexpr std::array<std::string_view, 5> kOutputs = {"Y", "present_key", "present_value", "qk_matmul_output",
                                                       "lse"};
-// softmax_precision asks for no less than a type's precision, and every softmax here is in float32.
+// softmax_precision asks for at least the precision of a type, and every softmax here is in float32.
 constexpr std::array<std::string_view, 11> kAttributes = {
     "q_num_heads",           "kv_num_heads",      "scale",        "softcap",     "is_causal",
     "qk_matmul_output_mode", "softmax_precision", "bottom_right", "window_left", "window_right",
@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 11> kAttributes = {
   throw std::runtime_error(message("the case ", test_case.name, " ", why));
 }
 
-/// Nothing of a case is passed over in silence.
+/// Every part of a case must be known. Nothing is ignored.
 void check_names(const Case& test_case) {
   const auto check = [&](const char* kind, std::span<const std::string_view> known, const std::string& name) {
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -50,14 +50,15 @@ void check_names(const Case& test_case) {
   }
 }
 
-/// (batch, heads, rows, dims), whether the heads are a dimension of the tensor or lie within its rows.
+/// The extents (batch, heads, rows, dims), whether the heads are a dimension of the tensor or lie within its
+/// rows.
 TensorExtents extents_of(const CaseTensor& tensor, std::int64_t heads) {
   const std::vector<std::int64_t>& shape = tensor.shape;
   if (shape.size() == 4) return {shape[0], shape[1], shape[2], shape[3]};
   return {shape[0], heads, shape[1], shape[2] / std::max<std::int64_t>(heads, 1)};
 }
 
-/// Copies a tensor's rows into one of (batch, heads, all_rows, dims), from a row on.
+/// Copies a tensor's rows into a tensor of (batch, heads, all_rows, dims), from a row on.
 void put_rows(const CaseTensor& tensor, const TensorExtents& extents, std::int64_t first_row,
               std::int64_t all_rows, std::vector<std::byte>& to) {
   const std::size_t row_bytes = static_cast<std::size_t>(extents.dims) * element_bytes(tensor.type);
@@ -74,10 +75,10 @@ void put_rows(const CaseTensor& tensor, const TensorExtents& extents, std::int64
   }
 }
 
-/// A cache is larger than what is in it: no kernel may take its rows for more than they are.
+/// A cache is larger than its contents. No kernel may use the spare rows.
 constexpr std::int64_t kSpareRows = 3;
 
-/// A cache of so many rows: NaN, the past, and where it is given what is new behind it.
+/// The contents of a cache: NaN, the past, and after it the new rows if they are given.
 std::vector<std::byte> cache_content(const CaseTensor* past, const CaseTensor* tensor,
                                      const TensorExtents& extents, ElementType type) {
   std::vector<std::byte> bytes(
@@ -108,8 +109,8 @@ void set_sizes(const Case& test_case, AttentionDesc& desc) {
   desc.value_dim = value.dims;
 }
 
-/// Inputs of three dimensions keep their memory order; a cache is laid out as the operator's present, but for
-/// the rows it has to spare.
+/// Inputs of three dimensions keep their memory order. A cache has the layout of the operator's present, with
+/// spare rows.
 void set_strides(const Case& test_case, bool has_cache, AttentionDesc& desc) {
   AttentionDesc cache = desc;
   cache.kv_length += kSpareRows;
@@ -123,7 +124,7 @@ void set_strides(const Case& test_case, bool has_cache, AttentionDesc& desc) {
   desc = desc.resolved();
 }
 
-/// K and V go to the cache on the device, whatever their order in memory.
+/// The device appends K and V to the cache, whatever their order in memory.
 void set_append(const Case& test_case, OperatorProblem& problem) {
   const AttentionDesc& desc = problem.desc;
   const CaseTensor* const past_key = test_case.input("past_key");
@@ -161,7 +162,7 @@ void set_options(const Case& test_case, AttentionDesc& desc) {
   desc.causal = number("is_causal", 0) != 0;
   desc.window = {number("window_left", kUnlimited), number("window_right", kUnlimited)};
   if (number("standard_alibi", 0) != 0) desc.alibi = Alibi::kStandard;
-  // Query 0 comes after the past, or is as far from the last key of its batch entry as the last query.
+  // With a past, query 0 comes after it. With lengths or bottom_right, the last query lies at the last key.
   if (const CaseTensor* const past = test_case.input("past_key"); past != nullptr) {
     desc.align = Align::kOffset;
     desc.offset = past->shape[2];
@@ -175,7 +176,7 @@ void set_options(const Case& test_case, AttentionDesc& desc) {
   }
 }
 
-/// An input's elements in another type.
+/// The elements of an input in another type.
 template <class T>
 std::vector<std::byte> elements_as(const CaseTensor* tensor) {
   std::vector<T> values;
@@ -223,8 +224,9 @@ std::vector<std::byte> padded_mask(const CaseTensor& mask, std::int64_t keys, st
   return bytes;
 }
 
-/// Dimensions are those of (batch, query_heads, query_length, kv_length) from the last on. One of size 1 is
-/// the same for all, the last too; any other last one that is short hides the keys behind it.
+/// The mask's dimensions are the last ones of (batch, query_heads, query_length, kv_length). A dimension of
+/// size 1 repeats, the last one too. If the last dimension is otherwise too short, it hides the keys after
+/// it.
 void set_mask(const Case& test_case, OperatorProblem& problem) {
   const CaseTensor* const mask = test_case.input("attn_mask");
   if (mask == nullptr) return;

@@ -58,7 +58,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-/// The files of one folder that hold tensors, each read once.
+/// The files of one folder that hold tensors. Each is read once.
 class TensorFiles {
  public:
   explicit TensorFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}

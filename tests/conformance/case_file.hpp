@@ -1,4 +1,4 @@
-// Folders of attention cases with known results: cases.json says what each case is, a binary file beside it
+// Folders of attention cases with known results. cases.json describes each case, and a binary file beside it
 // holds the tensors.
 //
 //   {"cases": [{"name": "...", "attributes": {"scale": {"type": "float", "value": 0.5}},
@@ -25,22 +25,22 @@ namespace vkattn::tests {
 enum class ElementType { kFloat16, kBfloat16, kFloat32, kFloat64, kBool, kInt64 };
 
 [[nodiscard]] std::size_t element_bytes(ElementType type);
-/// How kernels store elements of that type; nothing where none does.
+/// The storage type of kernels for that type. Nothing if no kernel stores it.
 [[nodiscard]] std::optional<DataType> storage_type(ElementType type);
 [[nodiscard]] ElementType element_type(DataType type);
 
 struct CaseTensor {
-  std::string role;  ///< the operator's name for it: Q, K, V, attn_mask, Y …
+  std::string role;  ///< the operator's name for it, such as Q, K, V, attn_mask, Y
   ElementType type = ElementType::kFloat32;
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
 
   [[nodiscard]] std::size_t elements() const { return bytes.size() / element_bytes(type); }
-  /// An element as float64; 0 or 1 of a bool.
+  /// An element as float64. A bool is 0 or 1.
   [[nodiscard]] double number(std::size_t element) const;
 };
 
-/// Null where there is none of that role.
+/// Null if no tensor has that role.
 [[nodiscard]] const CaseTensor* find(const std::vector<CaseTensor>& tensors, std::string_view role);
 
 struct Case {
@@ -49,13 +49,13 @@ struct Case {
   std::vector<CaseTensor> inputs;
   std::vector<CaseTensor> outputs;
 
-  /// The attribute's value, or another where the case has none.
+  /// The attribute's value, or `otherwise` if the case does not have it.
   [[nodiscard]] double attribute(const std::string& attribute, double otherwise) const;
   [[nodiscard]] const CaseTensor* input(std::string_view role) const { return find(inputs, role); }
   [[nodiscard]] const CaseTensor* output(std::string_view role) const { return find(outputs, role); }
 };
 
-/// All cases of a folder; throws std::runtime_error, which names the file and what is wrong with it.
+/// All cases of a folder. Throws std::runtime_error, which names the file and its fault.
 [[nodiscard]] std::vector<Case> read_cases(const std::filesystem::path& folder);
 
 }  // namespace vkattn::tests

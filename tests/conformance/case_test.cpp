@@ -1,4 +1,4 @@
-// Cases on kernels: see case_test.hpp.
+// Runs cases on kernels: see case_test.hpp.
 #include "conformance/case_test.hpp"
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// What the program's last lines tell.
+/// The counts in the program's last lines.
 struct Tally {
   int cases = 0;
   int passed = 0;
@@ -29,8 +29,8 @@ std::string closing_text() {
   return text + detail::message("\n", tally().passed, " of ", tally().cases, " cases");
 }
 
-/// What is wrong with the results: their number, a cache that is not the past and what is new bit by bit, or
-/// else their numbers.
+/// The fault of the results: their number, a cache that is not the past and the new rows bit by bit, or else
+/// wrong numbers.
 std::string compare(const CaseTest::Compare& compare_numbers, const OperatorProblem& problem,
                     const std::vector<reference::Row>& rows, const OperatorResults& results) {
   for (const CaseTensor& expected : CaseTest::GetParam().outputs) {

@@ -1,5 +1,5 @@
-// What the tests of case folders share: each case on the reference and on every kernel that accepts it, and
-// the line 'N of N cases'.
+// Shared by the tests of case folders: each case runs on the reference and on every kernel that accepts it.
+// The program prints 'N of N cases'.
 #pragma once
 
 #include <functional>
@@ -20,19 +20,19 @@ struct CaseFolder {
   explicit CaseFolder(const std::filesystem::path& folder);
 };
 
-/// GoogleTest prints a test's parameter by this.
+/// GoogleTest prints a test's parameter with this.
 void PrintTo(const Case& test_case, std::ostream* stream);
 [[nodiscard]] std::string case_test_name(const testing::TestParamInfo<Case>& info);
 
-/// A case passes where at least one kernel accepts it and all that do give the right results.
+/// A case passes if at least one kernel accepts it and all kernels that do give the right results.
 class CaseTest : public GpuTest, public testing::WithParamInterface<Case> {
  public:
-  /// What is wrong with the numbers of a run, which are as many as the case has; empty where nothing is.
+  /// The fault in the numbers of a run, which has as many as the case. Empty if there is none.
   using Compare = std::function<std::string(const OperatorProblem&, const std::vector<reference::Row>&,
                                             const OperatorResults&)>;
 
  protected:
-  /// More may be asked of the reference's results than of a kernel's.
+  /// The reference's results may have to be more accurate than those of a kernel.
   void run_everywhere(const Compare& check_reference, const Compare& check_kernel);
   void TearDown() override;
 };

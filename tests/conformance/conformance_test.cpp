@@ -1,4 +1,4 @@
-// The ONNX operator Attention by its own test cases, from a folder that is no part of this repository: the
+// The ONNX operator Attention by its own test cases, from a folder outside of this repository. The
 // environment variable VKATTN_CONFORMANCE_DIR names it.
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ std::vector<Case> cases() {
   return folder_name() != nullptr ? CaseFolder(folder_name()).cases : std::vector<Case>{};
 }
 
-/// That of the operator's own tests in float32. A float16 result may be off by one unit in its last place
-/// more.
+/// The tolerance of the operator's own tests in float32. A float16 result may be off by one more unit in its
+/// last place.
 double tolerance(ElementType type, double expected) {
   const double relative = 1e-3 * std::abs(expected);
   if (type != ElementType::kFloat16) return relative + 1e-7;
@@ -31,7 +31,7 @@ double tolerance(ElementType type, double expected) {
   return relative + std::ldexp(1.0, exponent - 10);
 }
 
-/// Equal infinities are right; a NaN never is, for no case expects one.
+/// Equal infinities are right. A NaN never is, because no case expects one.
 bool is_close(ElementType type, double expected, double got) {
   return got == expected ||
          (std::isfinite(expected) && std::abs(got - expected) <= tolerance(type, expected));

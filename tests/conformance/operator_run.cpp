@@ -1,4 +1,4 @@
-// A case's problem on a kernel and on the reference: see attention_operator.hpp.
+// Runs a case's problem on a kernel and on the reference: see attention_operator.hpp.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -13,17 +13,17 @@ using detail::TensorRow;
 using Bytes = std::vector<std::byte>;
 using Range = BufferRange AttentionTensors::*;
 
-/// NaN in every type that is stored.
+/// NaN in every storage type.
 constexpr std::byte kPoison{0xff};
 
-/// The operator's outputs, and the tensor that each lies in.
+/// The operator's outputs, and the tensor of each.
 constexpr std::pair<std::string_view, Range> kResults[] = {{"Y", &AttentionTensors::output},
                                                            {"lse", &AttentionTensors::lse},
                                                            {"qk_matmul_output", &AttentionTensors::weights},
                                                            {"present_key", &AttentionTensors::key},
                                                            {"present_value", &AttentionTensors::value}};
 
-/// In whole groups of 16 bytes, for kernels may read 32-bit words.
+/// The size is a multiple of 16 bytes, because kernels may read 32-bit words.
 Buffer device_buffer(const Runtime& runtime, Bytes content) {
   if (content.empty()) return {};
   content.resize((content.size() + 15) / 16 * 16, kPoison);
@@ -36,7 +36,7 @@ BufferRange range_of(const Buffer& buffer) {
   return buffer.handle() == VK_NULL_HANDLE ? BufferRange{} : buffer.range();
 }
 
-/// A tensor before the run: an output is poison, a cache without what is new.
+/// The contents of a tensor before the run: poison in an output, and no new rows in a cache.
 Bytes content_before(const OperatorProblem& problem, const TensorRow& row) {
   const AttentionDesc& desc = problem.desc;
   if (!row.is_used(desc)) return {};
@@ -46,7 +46,6 @@ Bytes content_before(const OperatorProblem& problem, const TensorRow& row) {
   return is_cache ? problem.caches[row.range].before : problem.host[row.range];
 }
 
-/// Appends the new keys and values to the caches.
 void append(const Runtime& runtime, const OperatorProblem& problem, const AttentionTensors& caches) {
   const AppendPlan plan = must(runtime.make_plan(*problem.append));
   const Buffer key = device_buffer(runtime, problem.caches[&AttentionTensors::key].added);
@@ -60,7 +59,7 @@ void append(const Runtime& runtime, const OperatorProblem& problem, const Attent
   must(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
 
-/// A tensor as the operator's output. Of a cache the rows in use: (batch, heads, rows, dims).
+/// A tensor as the operator's output. For a cache only the used rows: (batch, heads, rows, dims).
 CaseTensor operator_output(const OperatorProblem& problem, std::string_view role, const TensorRow& row,
                            Bytes content) {
   const AttentionDesc& desc = problem.desc;

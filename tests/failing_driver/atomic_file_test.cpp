@@ -1,4 +1,4 @@
-// The tool's output files where host memory runs out: each allocation of a file that is written fails once.
+// The tool's output files if host memory runs out: each allocation during the writing of a file fails once.
 #include "atomic_file.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Result<void> write_new(const std::filesystem::path& path) {
   return file->commit();
 }
 
-/// The tool ends with a sentence where memory runs out, as it does at an error.
+/// If memory runs out, the tool ends with a sentence, as after any error.
 TEST(AtomicFileOfNoMemory, IsWholeOrAsItWas) {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "sub");

@@ -1,4 +1,4 @@
-// What scenarios of the C interface have alike: see c_interface.hpp.
+// The common part of the scenarios of the C interface: see c_interface.hpp.
 #include "failing_driver/c_interface.hpp"
 
 #include <algorithm>

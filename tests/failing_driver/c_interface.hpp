@@ -1,4 +1,5 @@
-// Scenarios of the C interface: its handles, its errors as the library's, and a problem of each operation.
+// Scenarios of the C interface: its handles, its errors as errors of the library, and a problem of each
+// operation.
 #pragma once
 
 #include <vkattn/vkattn.h>
@@ -15,7 +16,7 @@
 
 namespace vkattn::tests {
 
-/// A handle that is taken back at the end.
+/// A handle that is given back in the destructor.
 template <class Handle, vkattn_result (*kDestroy)(Handle*)>
 class Owned {
  public:
@@ -37,7 +38,7 @@ using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
 using OwnedBudget = Owned<vkattn_frame_budget, vkattn_frame_budget_destroy>;
 using OwnedScoreFunction = Owned<vkattn_score_function, vkattn_score_function_release>;
 
-/// An operation, and what makes a plan of its small problem.
+/// An operation, and the function that makes a plan of its small problem.
 struct CPlanKind {
   std::string_view name;  ///< as in vkattn_plan_create_<name>
   std::function<vkattn_result(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
@@ -48,7 +49,7 @@ struct CPlanKind {
 [[nodiscard]] const std::vector<CPlanKind>& c_plan_kinds();
 [[nodiscard]] const CPlanKind& c_plan_kind(std::string_view name);
 
-/// A device that was borrowed, and what scenarios do with plans of any kind.
+/// A borrowed device, and the steps of scenarios with plans of any kind.
 class InterfaceOnDevice : public Scenario {
  protected:
   InterfaceOnDevice() { create_device(device_.target()); }
@@ -56,16 +57,16 @@ class InterfaceOnDevice : public Scenario {
   [[nodiscard]] static vkattn_physical_device physical_device();
   /// Ends the step with the error of a call that failed.
   void must_succeed(vkattn_result code) const;
-  /// The same of calls that give a size, which is 0 where memory is missing.
+  /// Ends the step if a call returns the size 0, as it does if memory is missing.
   static void must_be_told(std::size_t bytes);
   void create_device(vkattn_device** device);
   void create(std::string_view kind, const vkattn_plan_options& options, OwnedPlan& plan) {
     must_succeed(c_plan_kind(kind).create(device_.get(), &options, plan.target(), &error_));
   }
-  /// Makes a plan, binds what it has a use for, and records it.
+  /// Makes a plan, binds the tensors that it uses, and records it.
   void use(std::string_view kind, const vkattn_plan_options& options);
   using CTensors = std::array<vkattn_binding, c::kTensorNumbers>;
-  /// On what the plan has a use for, which lies in `tensors`.
+  /// An execution with the tensors that the plan uses. They are stored in `tensors`.
   [[nodiscard]] static vkattn_execution execution_of(const vkattn_plan* plan, CTensors& tensors);
 
   vkattn_error error_ = initial(vkattn_error_init);

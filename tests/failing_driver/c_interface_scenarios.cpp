@@ -1,4 +1,4 @@
-// Of the C interface: the same calls with its codes, sentences and handles.
+// Scenarios of the C interface: the calls of C++ with codes, sentences and handles of C.
 #include <vkattn/vkattn.h>
 
 #include <array>
@@ -49,7 +49,7 @@ class Interface : public InterfaceOnDevice {
   }
 };
 
-/// What is asked of a device, and of a layer that has no plan yet.
+/// Questions to a device, and about a layer that has no plan yet.
 class InterfaceAnswers : public InterfaceOnDevice {
  public:
   InterfaceAnswers() {
@@ -118,7 +118,7 @@ class InterfaceSelfTest : public InterfaceOnDevice {
   std::vector<std::byte> memory_;
 };
 
-/// Everything that a plan of one kind is asked. What others have is refused.
+/// Every question to a plan of one kind. A question that only other kinds answer is refused.
 class InterfaceAsking : public InterfaceOnDevice {
  public:
   explicit InterfaceAsking(std::string_view kind) : kind_(c_plan_kind(kind)) {
@@ -129,7 +129,7 @@ class InterfaceAsking : public InterfaceOnDevice {
       std::array<char, 64> text{};
       must_be_told(vkattn_plan_describe(plan_.get(), text.data(), text.size()));
       must_be_told(vkattn_plan_get_configuration(plan_.get(), text.data(), text.size()));
-      // 1 where memory is missing: a test too many does no harm.
+      // It answers 1 if memory is missing, because a needless test does no harm.
       (void)vkattn_plan_needs_self_test(plan_.get());
     });
     step("lists", [this] { ask_for_lists(); });
@@ -180,7 +180,7 @@ class InterfaceAsking : public InterfaceOnDevice {
     must_succeed(vkattn_frame_budget_restart(budget.get()));
   }
 
-  /// A success, or a refusal of what this kind of plan has not.
+  /// Checks that the call succeeds, or is refused because this kind of plan cannot answer it.
   void must_be(bool has_it, vkattn_result code) const {
     if (!has_it && code == VKATTN_SUCCESS) throw Failed{{ErrorCode::kIo, 0, "it has what it cannot have"}};
     if (has_it || code != VKATTN_ERROR_INVALID_ARGUMENT) must_succeed(code);
@@ -190,7 +190,8 @@ class InterfaceAsking : public InterfaceOnDevice {
   OwnedPlan plan_;
 };
 
-/// Plans that are compiled after they were made, one by one and many at once, and recorded without bindings.
+/// Plans that are compiled after they were made, one by one and many at once, and are recorded without
+/// bindings.
 class InterfaceLater : public InterfaceOnDevice {
  public:
   explicit InterfaceLater(std::string_view kind) : kind_(c_plan_kind(kind)) {

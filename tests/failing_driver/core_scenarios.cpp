@@ -1,4 +1,4 @@
-// On a borrowed device: everything that the core does.
+// Scenarios on a borrowed device: everything that the core does.
 #include <vulkan/vulkan_core.h>
 
 #include <vkattn/device_features.hpp>
@@ -29,7 +29,7 @@ class Borrowing : public Scenario {
   }
 };
 
-/// Where the driver refuses a kernel the next one is used.
+/// If the driver refuses a kernel, the next one is used.
 class Choosing : public OnDevice {
  public:
   Choosing() {
@@ -37,7 +37,7 @@ class Choosing : public OnDevice {
   }
 };
 
-/// Many, so that pools and memory of parameters grow.
+/// Makes many bindings, so that pools and the memory of parameters grow.
 class Binding : public OnDevice {
  public:
   Binding() {
@@ -70,7 +70,8 @@ class UsingPlans : public OnDevice {
       must(plan.rewrite(bindings, tensors, workspace_));
       return plan.make_bindings(tensors, workspace_, OwnPool().get());
     });
-    // Of layers, which have many pipelines, the C interface's scenarios have the rest.
+    // The remaining steps do not run for layers, which have many pipelines. The scenarios of the C interface
+    // have them.
     if constexpr (requires(typename Plan::Options options) { options.matmul; }) return;
     step("compile later", [this] {
       auto options = tiles_in_parts<Desc>();
@@ -132,7 +133,7 @@ class SelfTesting : public OnDevice {
 }  // namespace
 
 std::vector<ScenarioRow> core_scenarios() {
-  // Names of objects are a help; a pool that refuses has another take its place.
+  // The library works without names of objects. If a pool refuses, another takes its place.
   const char* const kName = "vkSetDebugUtilsObjectNameEXT";
   const char* const kSets = "vkAllocateDescriptorSets";
   std::vector<ScenarioRow> rows{

@@ -1,10 +1,10 @@
-// Each Vulkan function that the library calls fails with each error that is documented for it, at each of its
-// calls, in scenarios of all that core, runtime and C interface do; and each allocation of host memory fails.
-// Every time there must be the error's code and VkResult, or a way around it that the scenario allows; no
-// object may be left, none destroyed twice or in use, none grow in number with further failures; and the same
-// call works afterwards, unless the device is lost: then every call says so at once, without a call of the
-// driver. The Vulkan below computes nothing, so that a run takes milliseconds; real_driver_test.cpp has a
-// real one, fewer faults, and looks at results.
+// Each Vulkan function that the library calls fails with each documented error, at each of its calls, in
+// scenarios of everything that core, runtime and C interface do. Also each allocation of host memory fails.
+// Every time the library must return the error's code and VkResult, or take another way that the scenario
+// allows. No object may be left, none may be destroyed twice or in use, and no number of objects may grow
+// with further failures. The same call must work afterwards. If the device is lost, every later call must say
+// so at once without calling the driver. The Vulkan below computes nothing, so a run takes milliseconds.
+// real_driver_test.cpp has a real driver and fewer faults, and checks results.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,8 +16,8 @@
 
 namespace vkattn::detail {
 
-// In the place of the runtime's own, which finds the system's loader: the linker takes that out of its
-// archive only where there is none yet.
+// Replaces the runtime's own function, which finds the system's loader. The linker takes that one out of its
+// archive only if no other exists.
 PFN_vkGetInstanceProcAddr find_loader() {
   return tests::layer_get_instance_proc_addr;
 }
@@ -27,15 +27,15 @@ PFN_vkGetInstanceProcAddr find_loader() {
 namespace vkattn::tests {
 namespace {
 
-/// Of the faults of a scenario every so many run. Sanitizers, which make a run ten times as long, see a few
-/// of each way back; builds without have all.
+/// One fault of a scenario in kStride runs. With sanitizers a run takes ten times as long, so they see a few
+/// faults of each error path. Other builds run all.
 #ifdef VKATTN_SANITIZED
 constexpr std::uint64_t kStride = 10;
 #else
 constexpr std::uint64_t kStride = 1;
 #endif
 
-/// All but first uses of kernels, which are a suite of their own.
+/// All scenarios but the first uses of kernels, which are a suite of their own.
 std::vector<ScenarioRow> other_scenarios() {
   std::vector<ScenarioRow> all = core_scenarios();
   for (auto more : {runtime_scenarios(), files_scenarios(), score_scenarios(), c_interface_scenarios()}) {
@@ -60,7 +60,7 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
     for (const std::string& misuse : the_layer().misuses()) ADD_FAILURE() << misuse;
   }
 
-  /// The calls of one run without a fault.
+  /// The number of calls of each function in a run without a fault.
   static std::map<std::string, std::uint32_t> calls_of(const ScenarioRow& row) {
     const auto scenario = row.make();
     the_layer().arm();
@@ -71,7 +71,7 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
 
   static void expect_status(const Result<void>& status, const Fault& fault) {
     if (status.ok()) {
-      // The end of a runtime has nobody to tell.
+      // When a runtime ends, it cannot return an error.
       const bool must_be_told = fault.error == VK_ERROR_DEVICE_LOST && fault.function != "vkDeviceWaitIdle";
       EXPECT_TRUE(GetParam().got_over.count(fault.function) == 1 && !must_be_told) << "no error came of it";
       return;
@@ -82,7 +82,7 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
     EXPECT_FALSE(error.message.empty());
   }
 
-  /// After a fault, with none armed.
+  /// Runs again after a fault, with no fault armed.
   static void expect_works(const Scenario& scenario) {
     the_layer().arm();
     const Result<void> again = scenario.run();
@@ -103,8 +103,8 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
     EXPECT_TRUE(the_layer().calls().empty()) << the_layer().calls().begin()->first << " of a lost device";
   }
 
-  /// What was made for good is there after some times: the same again leaves no more; sanitizers see it at
-  /// once.
+  /// Objects that are made once for good exist after a few failures. Further failures must not add objects.
+  /// Sanitizers see a leak at once.
   static void expect_no_growth([[maybe_unused]] const Scenario& scenario,
                                [[maybe_unused]] const Fault& fault) {
 #ifndef VKATTN_SANITIZED
@@ -148,7 +148,7 @@ TEST_P(FailingDriver, EveryError) {
   const auto calls = calls_of(GetParam());
   expect_nothing_left();
   for (const std::string& function : functions_with_results()) {
-    std::uint64_t place = 0;  // the first fault of each function runs
+    std::uint64_t place = 0;  // the first fault of each function runs in any case
     const auto found = calls.find(function);
     const std::uint32_t count = found != calls.end() ? found->second : 0;
     for (const VkResult error : documented_errors(function)) {
@@ -160,7 +160,7 @@ TEST_P(FailingDriver, EveryError) {
 }
 
 TEST_P(FailingDriver, EveryAllocation) {
-  (void)calls_of(GetParam());  // what is made once in a program is there
+  (void)calls_of(GetParam());  // makes everything that a program makes only once
   const std::uint64_t stride = kStride * GetParam().stride;
   std::uint64_t n = 1;
   for (bool is_reached = true; is_reached && !HasFailure(); n += stride) {

@@ -1,10 +1,10 @@
-// The layer as a library of the name libvulkan.so.1, which a program finds before the system's loader where
-// LD_LIBRARY_PATH leads to its folder. Environment variables tell it what a test would otherwise:
-//   VKATTN_TEST_LOADER  the system's loader, to pass calls on to
-//   VKATTN_TEST_FAULT   "FUNCTION CALL ERROR": a Fault; none where it is not set
-//   VKATTN_TEST_REPORT  the file for its words at the end of the program: "called FUNCTION TIMES" of each
-//                       function that gives a VkResult, "fired" where the fault's call came, "left NUMBER
-//                       TYPE", "misuse SENTENCE"
+// The layer as a library with the name libvulkan.so.1. A program finds it before the system's loader if
+// LD_LIBRARY_PATH has its folder. Environment variables replace what a test would call:
+//   VKATTN_TEST_LOADER  is the system's loader, which gets the calls.
+//   VKATTN_TEST_FAULT   is a Fault, "FUNCTION CALL ERROR". If it is not set, there is no fault.
+//   VKATTN_TEST_REPORT  is the file that this library writes at the end of the program. Its lines are "called
+//                       FUNCTION TIMES" for each function that returns a VkResult, "fired" if the fault's
+//                       call has come, "left NUMBER TYPE" and "misuse SENTENCE".
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@
 
 namespace vkattn::tests {
 
-// The program's operator new is its own.
+// The program has an operator new of its own, so nothing is counted here.
 UncountedMemory::UncountedMemory() noexcept = default;
 UncountedMemory::~UncountedMemory() = default;
 
@@ -27,7 +27,7 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// From the loading of this library to the end of the program.
+/// Lives from the loading of this library to the end of the program.
 class Session {
  public:
   Session() {
@@ -41,7 +41,7 @@ class Session {
       fault.error = static_cast<VkResult>(error);
       the_layer().arm(fault);
     }
-    (void)functions_with_results();  // its table outlives this, as the layer does
+    (void)functions_with_results();  // its table must outlive this object, as the layer does
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -1,4 +1,4 @@
-// The errors of each function: see faults.hpp. FailingDriver.ErrorsAreThoseOfTheRegistry compares with
+// The errors of each function: see faults.hpp. FailingDriver.ErrorsAreThoseOfTheRegistry compares them with
 // vk.xml.
 #include "failing_driver/faults.hpp"
 

@@ -1,4 +1,4 @@
-// Which errors Vulkan's functions can give.
+// The errors that Vulkan's functions can return.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -10,18 +10,18 @@
 
 namespace vkattn::tests {
 
-/// The n-th call of a function, from when it is armed on, gives an error.
+/// The n-th call of a function after the fault is armed returns an error.
 struct Fault {
   std::string function;
-  std::uint32_t call = 0;  ///< the first one is 1
+  std::uint32_t call = 0;  ///< the first call is 1
   VkResult error = VK_SUCCESS;
 };
 
-/// The errors that the specification documents for a function, without those that only extensions can cause
-/// which the library does not use, and that of the name of a layer, where it gives none.
+/// The errors that the specification documents for a function. It leaves out errors of extensions that the
+/// library does not use, and errors about the name of a layer if the library passes none.
 [[nodiscard]] std::vector<VkResult> documented_errors(const std::string& function);
 
-/// The library's code for it.
+/// The library's error code for the fault.
 [[nodiscard]] ErrorCode expected_code(const Fault& fault);
 
 }  // namespace vkattn::tests

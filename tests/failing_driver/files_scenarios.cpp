@@ -1,4 +1,5 @@
-// Of what the runtime reads and writes beside its caches: tensors, and what was measured of kernels.
+// Scenarios with the files that the runtime reads and writes beside its caches: tensors, and measurements of
+// kernels.
 #include <vkattn/runtime.hpp>
 #include <vkattn/safetensors.hpp>
 
@@ -16,7 +17,7 @@ namespace vkattn::tests {
 
 namespace {
 
-/// A file of two tensors. None is left under another name, whatever fails.
+/// Writes a file of two tensors. Whatever fails, no file is left under another name.
 class StoringTensors : public Scenario {
  public:
   StoringTensors() {
@@ -50,7 +51,7 @@ class StoringTensors : public Scenario {
   std::map<std::string, std::string> metadata_{{"format", "pt"}};
 };
 
-/// A runtime that reads what was measured. A file that is good is not taken for one that is not.
+/// A runtime that reads a tuning file. A valid file must never be reported as invalid.
 class Tuned : public Scenario {
  public:
   Tuned() {
@@ -87,7 +88,7 @@ class Tuned : public Scenario {
 
 std::vector<ScenarioRow> files_scenarios() {
   return {row<StoringTensors>("Safetensors", {}),
-          // A plan that a file asks for and that fails is made without it.
+          // If a plan that the tuning file asks for fails, it is made without the file.
           row<Tuned>("RuntimeTuned", {"vkSetDebugUtilsObjectNameEXT", "vkCreateDescriptorSetLayout",
                                       "vkCreatePipelineLayout", "vkCreateComputePipelines",
                                       "vkCreateShaderModule", "vkGetPipelineCacheData", "vkDeviceWaitIdle"})};

@@ -1,6 +1,6 @@
-// Of kernels that a runtime meets for the first time: self-tests, times, what is kept of both, and plans that
-// come of them. Nothing is computed here, so that every self-test fails; where the library was built with
-// kernels on matrix units they come first, and another takes the place of one that failed.
+// Scenarios of kernels that a runtime meets for the first time: self-tests, times, the files of both, and the
+// plans that follow. Nothing is computed here, so every self-test fails. If the library was built with
+// kernels on matrix units, they come first, and another kernel replaces one that failed.
 #include <vkattn/matmul.hpp>
 #include <vkattn/multi_head_attention.hpp>
 #include <vkattn/runtime.hpp>
@@ -27,7 +27,7 @@ namespace {
 
 using detail::SelfTests, detail::TestOutcome;
 
-/// Whether neither the driver nor the host has failed so far.
+/// Whether neither the driver nor the host memory has failed so far.
 bool is_undisturbed() {
   return !the_layer().has_fired() && !allocation_failed();
 }
@@ -36,7 +36,7 @@ bool is_undisturbed() {
   throw Failed{{ErrorCode::kIo, 0, std::move(sentence)}};
 }
 
-/// A runtime on matrix units, and a file of outcomes that is forgotten before each step.
+/// A runtime on matrix units, and a file of outcomes that is removed before each step.
 class FirstUse : public Scenario {
  protected:
   explicit FirstUse(bool self_tests = true) {
@@ -47,7 +47,7 @@ class FirstUse : public Scenario {
     runtime_ = std::make_unique<Runtime>(Runtime::create(options).value());
   }
 
-  /// That of a program which begins; a test has passed before where it has a name.
+  /// The outcomes of a program that starts. If `passed` is a name, that test has passed before.
   [[nodiscard]] SelfTests outcomes(std::string_view passed = {}) const {
     const UncountedMemory ours;
     std::filesystem::remove(path_);
@@ -60,7 +60,8 @@ class FirstUse : public Scenario {
   void forget_outcomes(std::string_view passed) const {
     detail::RuntimeState::of(*runtime_).self_tests = outcomes(passed);
   }
-  /// After a step, however it went: no test counts as begun, which would have failed for the next program.
+  /// After a step no test may count as begun, however the step ended. The next program would take it for
+  /// failed.
   void expect_whole_file() const {
     const UncountedMemory ours;
     if (has(read_file(path_), "begun ")) complain("a test that is over counts as begun");
@@ -74,7 +75,7 @@ class FirstUse : public Scenario {
   std::unique_ptr<Runtime> runtime_;
 };
 
-/// Tests and times as they are, of a kernel that every build has.
+/// Runs self-tests and times of a kernel that every build has.
 template <class Desc>
 class TestingTile : public FirstUse {
   using Plan = typename Desc::Plan;
@@ -113,7 +114,7 @@ class TestingTile : public FirstUse {
   std::unique_ptr<Plan> plan_;
 };
 
-/// A plan of 16-bit numbers, which is made by a function of the runtime's.
+/// A plan of 16-bit numbers that the runtime makes.
 template <class Desc>
 class Testing : public FirstUse {
   using Plan = typename Desc::Plan;
@@ -157,7 +158,7 @@ class Testing : public FirstUse {
   }
 };
 
-/// Layers of 16-bit numbers, whose steps are not tested.
+/// Layers of 16-bit numbers. Their steps are not tested.
 class PlanningLayers : public FirstUse {
  public:
   PlanningLayers() : FirstUse(false) {
@@ -170,7 +171,7 @@ class PlanningLayers : public FirstUse {
   MultiHeadAttentionBackwardDesc desc_ = small_layer_gradients();
 };
 
-/// With rows for a kernel on matrix units.
+/// Has enough rows for a kernel on matrix units.
 AttentionDesc many_rows() {
   AttentionDesc desc = small_attention();
   desc.query_length = 64;
@@ -178,14 +179,14 @@ AttentionDesc many_rows() {
   return desc;
 }
 
-/// Both scenarios of a kind of plan.
+/// Adds both scenarios of a kind of plan.
 template <class Desc>
 void add_rows(std::vector<ScenarioRow>& rows, const std::string& name, const Desc& floats,
               const Desc& halves) {
   rows.push_back(row<TestingTile<Desc>>(
       "FirstUseTest" + name, {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets", "vkWaitForFences"},
       floats));
-  // What fails in a test costs that kernel: another is used.
+  // If anything fails in a test, its kernel is not used, and another is.
   const std::vector<std::string> all = functions_with_results();
   rows.push_back(row<Testing<Desc>>("FirstUse" + name, {all.begin(), all.end()}, halves));
   for (ScenarioRow& added : std::span(rows).last(2)) added.stride = 7;

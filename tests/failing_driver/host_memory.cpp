@@ -16,9 +16,9 @@ thread_local bool has_failed = false;
 thread_local int uncounted = 0;
 std::atomic<std::int64_t> alive{0};
 
-/// Lies before each piece of memory.
+/// Stands before each piece of memory.
 struct Header {
-  void* block = nullptr;  ///< as malloc gave it
+  void* block = nullptr;  ///< the address that malloc returned
   bool is_counted = false;
 };
 
@@ -72,7 +72,7 @@ UncountedMemory::~UncountedMemory() {
 
 }  // namespace vkattn::tests
 
-// The forms for arrays call these by default. One that does not throw would too, but sanitizers bring along
+// The forms for arrays call these by default. The form that does not throw would too, but sanitizers have
 // their own.
 
 void* operator new(std::size_t bytes) {

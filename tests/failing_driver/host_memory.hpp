@@ -1,20 +1,21 @@
-// Host memory of a test program: what is alive, and allocations that fail on purpose.
+// The host memory of a test program: counts live allocations, and makes allocations fail on purpose.
 #pragma once
 
 #include <cstdint>
 
 namespace vkattn::tests {
 
-/// From here on the n-th allocation of this thread throws; 0: none does.
+/// From now on the n-th allocation of this thread throws. With 0 none does.
 void fail_allocation(std::uint64_t n) noexcept;
 
-/// Whether that one has come.
+/// Whether that allocation has happened.
 [[nodiscard]] bool allocation_failed() noexcept;
 
-/// How many allocations are alive that were made where nothing was left out of the count.
+/// The number of live allocations, without those made while an UncountedMemory existed.
 [[nodiscard]] std::int64_t live_allocations() noexcept;
 
-/// Leaves what this thread allocates out of all this, while it lives: memory of the test's own.
+/// While it exists, allocations of this thread are neither counted nor made to fail. It is for memory of the
+/// test itself.
 class UncountedMemory {
  public:
   UncountedMemory() noexcept;

@@ -1,4 +1,4 @@
-// What the layer knows: see layer.hpp.
+// The state of the layer: see layer.hpp.
 #include "failing_driver/layer.hpp"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ bool Layer::destroyed(const std::string& type, std::uint64_t handle) {
     return false;
   }
   if (is_running()) misuse("a " + type + " is destroyed while commands run");
-  // Sets and command buffers go with their pool.
+  // Destroying a pool destroys its sets and command buffers.
   std::erase_if(live_, [&](const auto& entry) { return entry.second == handle; });
   std::erase_if(commands_, [&](const auto& entry) {
     return live_.count({"VkCommandBuffer", reinterpret_cast<std::uintptr_t>(entry.first)}) == 0;

@@ -1,4 +1,5 @@
-// The layer's functions: one for each in the library's tables, made of the table's names and Vulkan's types.
+// The layer's functions: one for each function in the library's tables, made from the tables' names and
+// Vulkan's types.
 #include <algorithm>
 #include <tuple>
 #include <type_traits>
@@ -12,7 +13,7 @@ namespace vkattn::tests {
 
 namespace {
 
-/// The name of a function, as an argument of templates.
+/// The name of a function, as a template argument.
 template <std::size_t N>
 struct Name {
   char text[N]{};
@@ -36,7 +37,7 @@ template <class Handle>
   return name.starts_with("vkDestroy") || name == "vkFreeMemory";
 }
 
-/// "VkBuffer" of vkCreateBuffer and vkDestroyBuffer.
+/// For example "VkBuffer" for vkCreateBuffer and vkDestroyBuffer.
 [[nodiscard]] std::string type_of(std::string_view name) {
   if (name == "vkCreateComputePipelines") return "VkPipeline";
   if (name == "vkAllocateMemory" || name == "vkFreeMemory") return "VkDeviceMemory";
@@ -44,7 +45,7 @@ template <class Handle>
   return "Vk" + std::string(name.substr(name.starts_with(kCreate) ? kCreate.size() : kDestroy.size()));
 }
 
-/// What a failed call leaves where it would have put a handle: anything.
+/// A failed call leaves anything in place of a handle.
 template <class Out>
 void spoil(Out* out) {
   if constexpr (std::is_pointer_v<Out> && !std::is_const_v<Out>)
@@ -53,7 +54,8 @@ void spoil(Out* out) {
 template <class Other>
 void spoil(const Other& /*no output*/) {}
 
-/// Where that is: other functions that give handles set them to null, as the specification has it.
+/// Whether a failed call may do so. Other functions that return handles set them to null, by the
+/// specification.
 [[nodiscard]] constexpr bool leaves_anything(std::string_view name) {
   return (creates_one(name) && name != "vkCreateComputePipelines") || name == "vkMapMemory";
 }
@@ -63,7 +65,7 @@ template <Name kName, class... In>
 [[nodiscard]] bool before(Layer& layer, const std::tuple<In...>& in) {
   constexpr std::string_view name = kName.view();
   if constexpr (destroys_one(name)) {
-    // vkDestroyInstance and vkDestroyDevice have no parent before them.
+    // vkDestroyInstance and vkDestroyDevice have no parent as their first argument.
     return layer.destroyed(type_of(name), number(std::get < sizeof...(In) == 3 ? 1 : 0 > (in)));
   } else if constexpr (name == "vkBeginCommandBuffer") {
     return layer.begins(std::get<0>(in));
@@ -81,7 +83,7 @@ template <Name kName, class... In>
   return true;
 }
 
-/// After a success.
+/// Updates the layer after a call that succeeded.
 template <Name kName, class... In>
 void after(Layer& layer, const std::tuple<In...>& in) {
   constexpr std::string_view name = kName.view();
@@ -116,11 +118,11 @@ struct Wrapper<kName, Out(VKAPI_PTR*)(In...)> {
     const VkResult error = layer.enter(kName.view());
     if constexpr (std::is_same_v<Out, VkResult>) {
       if (error != VK_SUCCESS) {
-        // A real driver does not stop because it is said to be lost.
+        // A real driver does not stop working because the layer says that the device is lost.
         if (kName.view() == "vkWaitForFences" && error == VK_ERROR_DEVICE_LOST) (void)below(in...);
         if constexpr (leaves_anything(kName.view())) spoil(std::get<sizeof...(In) - 1>(all));
         if constexpr (kName.view() == "vkEndCommandBuffer") layer.cannot_end(std::get<0>(all));
-        // Nothing of the device's runs any more.
+        // Nothing is running on the lost device any more.
         if (error == VK_ERROR_DEVICE_LOST) layer.waited();
         return error;
       }

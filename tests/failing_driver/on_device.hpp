@@ -1,4 +1,4 @@
-// Scenarios on a device that is borrowed from its program.
+// Scenarios on a device that is borrowed from the program.
 #pragma once
 
 #include <vkattn/device.hpp>
@@ -8,7 +8,7 @@
 
 namespace vkattn::tests {
 
-/// Of the driver that the layer has below it.
+/// The device of the driver below the layer.
 /// @{
 [[nodiscard]] PhysicalDeviceDesc physical_device();
 [[nodiscard]] Result<Device> borrow_device();
@@ -19,7 +19,8 @@ class OnDevice : public Scenario {
   Device device_ = borrow_device().value();
 };
 
-/// Of the caller's, made and destroyed where no fault is: the sets in it go with it.
+/// A descriptor pool of the caller. It is made and destroyed while no fault is armed, and its sets are
+/// destroyed with it.
 class OwnPool {
  public:
   OwnPool();

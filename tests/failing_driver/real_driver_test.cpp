@@ -1,5 +1,5 @@
-// The layer over a real driver: errors in what the runtime does from its beginning to its end, and right
-// results afterwards.
+// The layer over a real driver: errors in everything that the runtime does from its start to its end, and
+// right results afterwards.
 #include <vkattn/runtime.hpp>
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ PFN_vkGetInstanceProcAddr system_loader() {
 #endif
 }
 
-/// A runtime from its beginning to its first results.
+/// A runtime from its start to its first results.
 class Life {
  public:
   [[nodiscard]] Result<void> live() {
@@ -43,7 +43,7 @@ class Life {
       if (!made) return made.error();
       runtime_ = *std::move(made);
     }
-    // One key: the output is its value.
+    // With one key the output is its value.
     AttentionDesc desc;
     desc.query_length = desc.kv_length = 1;
     desc.head_dim = 8;

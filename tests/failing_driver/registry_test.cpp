@@ -1,4 +1,4 @@
-// What the failing driver itself goes by: errors as the registry documents them, and a layer that notices.
+// Checks the failing driver itself: its errors are those of the registry, and the layer notices misuse.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// Of extensions that the library does not use, or of all functions alike.
+/// Errors of extensions that the library does not use, and errors that all functions share.
 const char* const kOfOthers[] = {"VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS_KHR",
                                  "VK_ERROR_INVALID_EXTERNAL_HANDLE",
                                  "VK_ERROR_INVALID_PIPELINE_CACHE_DATA",
@@ -27,11 +27,11 @@ const char* const kOfOthers[] = {"VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS_KHR",
                                  "VK_ERROR_VALIDATION_FAILED_EXT"};
 
 std::string name_of(VkResult error) {
-  // The registry has the extension's name.
+  // The registry uses the extension's name for it.
   return error == VK_ERROR_FRAGMENTATION ? "VK_ERROR_FRAGMENTATION_EXT" : detail::to_string(error);
 }
 
-/// The errors of each command in the text of vk.xml, with commas between.
+/// The errors of each command in the text of vk.xml, separated by commas.
 std::map<std::string, std::string> errors_of_registry(const std::string& text) {
   std::map<std::string, std::string> all;
   const std::string kName = "<proto><type>VkResult</type> <name>";
@@ -39,7 +39,7 @@ std::map<std::string, std::string> errors_of_registry(const std::string& text) {
     const std::size_t begin = at + kName.size();
     const std::string name = text.substr(begin, text.find('<', begin) - begin);
     const std::string head = text.substr(text.rfind("<command ", at), at - text.rfind("<command ", at));
-    // Newer registries describe a command of Vulkan SC, which has errors of its own, a second time.
+    // Newer registries describe some commands a second time, for Vulkan SC with errors of its own.
     if (head.find("api=\"vulkansc\"") != std::string::npos) continue;
     const std::string kErrors = "errorcodes=\"";
     const std::size_t errors = head.find(kErrors);
@@ -59,12 +59,12 @@ TEST(FailingDriverItself, ErrorsAreThoseOfTheRegistry) {
   std::size_t compared = 0;
   for (const std::string& function : functions_with_results()) {
     const auto found = registry.find(function);
-    if (found == registry.end()) continue;  // without errors, or by another name
+    if (found == registry.end()) continue;  // it has no errors, or another name
     std::vector<std::string> ours;
     for (const VkResult error : documented_errors(function)) ours.push_back(name_of(error));
     std::istringstream words(found->second);
     for (std::string word; std::getline(words, word, ',');) {
-      // Their argument is null.
+      // The library passes null as the name of a layer.
       const bool is_of_a_layer = word == "VK_ERROR_LAYER_NOT_PRESENT" && function != "vkCreateInstance";
       const bool is_of_others =
           is_of_a_layer || std::find(std::begin(kOfOthers), std::end(kOfOthers), word) != std::end(kOfOthers);

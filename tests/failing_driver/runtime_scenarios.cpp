@@ -1,4 +1,4 @@
-// Of the runtime: what it makes, and everything that can be asked of one that is there.
+// Scenarios of the runtime: making it, and everything that can be asked of it.
 #include <vkattn/runtime.hpp>
 
 #include <array>
@@ -40,7 +40,7 @@ class Living : public WithFolder {
   }
 };
 
-/// Another program has kept its pipelines since this one began.
+/// Another program has saved its pipelines after this one started.
 class Merging : public WithFolder {
  public:
   Merging() {
@@ -69,7 +69,7 @@ class Merging : public WithFolder {
   std::string others_;
 };
 
-/// What is to record is left in its midst.
+/// The function that records throws in the middle.
 class Throwing : public WithFolder {
  public:
   Throwing() {
@@ -126,18 +126,18 @@ class Using : public WithFolder {
 }  // namespace
 
 std::vector<ScenarioRow> runtime_scenarios() {
-  // Where one way of waiting fails another is tried.
+  // If one way of waiting fails, another one is tried.
   const std::set<std::string> in_use{"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets",
                                      "vkCreateComputePipelines", "vkCreateShaderModule", "vkWaitForFences"};
   return {
-      row<Listing>("RuntimeList", {"vkCreateInstance"}),  // without a driver there are no devices
-                                                          // A cache that cannot be kept is no failure,
-                                                          // and at the end nobody is there to be told.
+      // Without a driver there are no devices.
+      row<Listing>("RuntimeList", {"vkCreateInstance"}),
+      // A cache that cannot be saved is no failure, and the end of a runtime cannot return errors.
       row<Living>("RuntimeLife", {"vkSetDebugUtilsObjectNameEXT", "vkGetPipelineCacheData",
                                   "vkDeviceWaitIdle", "vkWaitForFences"}),
       row<Merging>("RuntimeMerging", {"vkSetDebugUtilsObjectNameEXT", "vkGetPipelineCacheData",
                                       "vkMergePipelineCaches", "vkCreatePipelineCache", "vkDeviceWaitIdle"}),
-      // The end of what is thrown away.
+      // Ending a command buffer that is thrown away may fail.
       row<Throwing>("RuntimeThrown", {"vkEndCommandBuffer", "vkWaitForFences"}),
       row<Using>("RuntimeStaged", in_use, false), row<Using>("RuntimeMapped", in_use, true)};
 }

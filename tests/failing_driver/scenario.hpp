@@ -1,4 +1,4 @@
-// What is tried on the failing driver: calls of the library, with all that they need already made.
+// Scenarios for the failing driver: calls of the library, with everything that they need already made.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -28,19 +28,19 @@ struct Step {
   std::function<Result<void>()> run;  ///< can be called again
 };
 
-/// What must() throws: the step that it leaves has this outcome.
+/// must() throws this. The step that it leaves has this outcome.
 struct Failed {
   Error error;
 };
 
-/// The value. Where there is none the step ends with the error.
+/// The value. If there is none, the step ends with the error.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw Failed{result.error()};
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-/// The steps of one scenario. Destroying it destroys all that it has made.
+/// The steps of one scenario. Its destructor destroys everything that it has made.
 class Scenario {
  public:
   Scenario() = default;
@@ -49,7 +49,7 @@ class Scenario {
   virtual ~Scenario() = default;
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
-  /// All of them, up to the first that fails.
+  /// Runs all steps, up to the first that fails.
   [[nodiscard]] Result<void> run() const {
     for (const Step& step : steps_) {
       if (Result<void> s = step.run(); !s) return s;
@@ -58,7 +58,7 @@ class Scenario {
   }
 
  protected:
-  /// `run` gives a Result, or nothing where must() has seen to all.
+  /// Adds a step. `run` returns a Result, or nothing if must() checks everything.
   template <class Run>
   void step(const char* name, Run run) {
     steps_.push_back({name, [run]() -> Result<void> {
@@ -82,13 +82,14 @@ class Scenario {
 struct ScenarioRow {
   std::string name;
   std::function<std::unique_ptr<Scenario>()> make;
-  /// Functions whose errors may be got over: the library does without, or takes another way.
+  /// Functions whose errors the library may get over by another way or by doing without.
   std::set<std::string> got_over;
-  /// Of its allocations every so many fail: the float64 reference makes hundreds alike, and takes its time.
+  /// One in `stride` of its allocations fails. The float64 reference takes long and makes hundreds of equal
+  /// allocations.
   std::uint64_t stride = 1;
 };
 
-/// For GoogleTest's messages.
+/// GoogleTest prints this in messages.
 inline void PrintTo(const ScenarioRow& row, std::ostream* out) {
   *out << row.name;
 }
@@ -98,8 +99,8 @@ template <class Kind, class... Arguments>
   return {std::move(name), [=] { return std::make_unique<Kind>(arguments...); }, std::move(got_over)};
 }
 
-/// On a borrowed device; of the runtime; of the first use of kernels there; of files; of score functions; of
-/// the C interface.
+/// The scenarios of a borrowed device, of the runtime, of first uses of kernels, of files, of score functions
+/// and of the C interface.
 /// @{
 [[nodiscard]] std::vector<ScenarioRow> core_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> runtime_scenarios();
@@ -109,7 +110,7 @@ template <class Kind, class... Arguments>
 [[nodiscard]] std::vector<ScenarioRow> c_interface_scenarios();
 /// @}
 
-/// A buffer of the program's own, which the library never looks into.
+/// A buffer of the program's own. The library never looks at its contents.
 [[nodiscard]] inline BufferRange made_up_buffer(std::uintptr_t number) {
   return {reinterpret_cast<VkBuffer>(0x10000 + number), 0, VkDeviceSize{1} << 20U};
 }
@@ -118,8 +119,8 @@ template <class Kind, class... Arguments>
   return reinterpret_cast<VkCommandBuffer>(std::uintptr_t{0x20000});
 }
 
-/// The Vulkan on the host as a GPU with some features, whose buffers lie in memory that the host does not
-/// see, or all in memory that it does.
+/// Makes the Vulkan on the host a GPU with some features. Its buffers lie in memory that the host cannot see,
+/// or all in memory that it can.
 inline void use_host_device(bool is_memory_visible) {
   host_settings() = {.type = is_memory_visible ? VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU
                                                : VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
@@ -129,16 +130,16 @@ inline void use_host_device(bool is_memory_visible) {
                      .range = 1U << 30U};
 }
 
-/// A runtime on it, which keeps its files in a folder of its own.
+/// The options of a runtime that keeps its files in a folder of its own.
 [[nodiscard]] inline RuntimeOptions small_runtime(const std::filesystem::path& folder) {
   RuntimeOptions options;
   options.device = "A device";
-  options.disabled_extensions = "VK_KHR_cooperative_matrix";  // whatever the environment says
+  options.disabled_extensions = "VK_KHR_cooperative_matrix";  // independent of the environment
   options.cache_dir = folder;
   return options;
 }
 
-/// The tensors that a plan has a use for, in buffers of their numbers.
+/// The tensors that the plan uses, in made-up buffers with different numbers.
 template <class Plan>
 [[nodiscard]] typename Plan::Tensors made_up_tensors(const Plan& plan) {
   const UncountedMemory ours;

@@ -1,6 +1,6 @@
-// Compiling a score function while memory is missing. Most of the allocations are glslang's, which leaves
-// what it had where one fails and takes some for the end of the text: so this looks for statuses and at what
-// works afterwards, and not at what is left.
+// Compiles a score function while memory is missing. Most allocations are glslang's. If one fails, glslang
+// leaks memory, and may take the failure for the end of the text. So this test checks statuses and what works
+// afterwards, but not memory that is left.
 #include <vkattn/vkattn.h>
 #include <vkattn/score_function.hpp>
 
@@ -25,8 +25,8 @@ vkattn_result compile(OwnedScoreFunction& function, vkattn_error& error) {
   return vkattn_score_function_compile(&desc, function.target(), &error);
 }
 
-/// Calls `run`, which gives whether it succeeded, while each `stride`-th allocation fails. A success without
-/// all of its memory would be no whole function.
+/// Calls `run`, which returns whether it succeeded, while each `stride`-th allocation fails. It must not
+/// succeed without all of its memory, because the function would be incomplete.
 template <class Run>
 void fail_allocations(std::uint64_t stride, const Run& run) {
   std::uint64_t tried = 0;
@@ -63,7 +63,7 @@ TEST_F(ScoreCompiler, GivesAStatusWhereMemoryIsMissing) {
     EXPECT_STRNE(error.message, "");
     return false;
   };
-  ASSERT_TRUE(run());  // glslang's tables are there
+  ASSERT_TRUE(run());  // creates glslang's tables
   fail_allocations(1, run);
 }
 

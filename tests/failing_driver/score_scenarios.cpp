@@ -1,5 +1,5 @@
-// Score functions that were compiled before: kept as bytes, read again, and planned with. What their compiler
-// does without memory is in score_compiler_test.cpp.
+// Scenarios of compiled score functions: they are saved as bytes, loaded and used in plans.
+// score_compiler_test.cpp tests their compiler without memory.
 #include <vkattn/vkattn.h>
 #include <vkattn/score_shaders.hpp>
 
@@ -19,7 +19,8 @@ namespace vkattn::tests {
 
 namespace {
 
-/// The library's own shaders as those of a function: a driver that does nothing runs them as well.
+/// Uses the library's own shaders as those of a score function. A driver that computes nothing accepts them
+/// as well.
 class MadeUpScores final : public ScoreShaders {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "made up"; }
@@ -28,7 +29,7 @@ class MadeUpScores final : public ScoreShaders {
   [[nodiscard]] Result<std::span<const std::uint32_t>> binary(
       std::string_view shader) const noexcept override {
     return detail::without_exceptions([&]() -> Result<std::span<const std::uint32_t>> {
-      // With memory of its own, and kept, as what is compiled here.
+      // Allocates and keeps memory, as a compiled shader does.
       const auto code = detail::built_shader(detail::shader_binaries(), shader);
       if (!code) return code.error();
       auto words = code->words();
@@ -54,7 +55,7 @@ PlanOptions of_scored_tiles() {
   return {.kernel = "tile", .kv_splits = 2};
 }
 
-/// What a plan with it needs.
+/// The shaders that a plan with the function needs.
 std::vector<std::string> shaders_of_tiles(const Device& device) {
   const AttentionDesc desc = with_scores(Shared<const ScoreShaders>(std::make_shared<MadeUpScores>()));
   const AttentionPlan plan = AttentionPlan::create(device, desc, of_scored_tiles()).value();
@@ -85,7 +86,7 @@ class Scoring : public OnDevice {
   std::vector<std::byte> blob_ = save_score_shaders(made_up_, shaders_).value();
 };
 
-/// Without names: all that there are, of which those that do not compile are left out, but no others.
+/// Saves without naming shaders, so all are saved. Shaders that do not compile are left out, but no others.
 class ScoringAll : public Scenario {
  public:
   ScoringAll() {
@@ -96,7 +97,7 @@ class ScoringAll : public Scenario {
   }
 
  private:
-  /// Of which one compiles.
+  /// A function of which only some shaders compile.
   class OneOfAll final : public ScoreShaders {
    public:
     [[nodiscard]] std::string_view name() const noexcept override { return "one of all"; }

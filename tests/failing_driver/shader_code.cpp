@@ -1,6 +1,6 @@
-// ShaderCode::words() in the place of that of src/vulkan/shader_code.cpp: binaries are unpacked once, and of
-// their functions only the one that is run may be kept. A test makes the same pipelines thousands of times,
-// which this driver does not compile, and what their code goes through would be most of its time.
+// Replaces ShaderCode::words() of src/vulkan/shader_code.cpp. It unpacks binaries once, and may keep only the
+// entry function of each. A test makes the same pipelines thousands of times, and this driver does not
+// compile them, so handling their code would take most of the time.
 #include "vulkan/shader_code.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 
-// Declarations, and the function that is run, which calls others that are not there.
+// Keeps the declarations and the entry function, although it calls functions that are then missing.
 Words without_called_functions(const Words& words) {
   const auto flow = ControlFlow::read(words);
   if (!flow) return {};
@@ -26,7 +26,7 @@ Words without_called_functions(const Words& words) {
   Words kept(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(flow->functions_begin()));
   kept.insert(kept.end(), words.begin() + static_cast<std::ptrdiff_t>(entry.begin),
               words.begin() + static_cast<std::ptrdiff_t>(entry.end));
-  // As many words as there are ids, or it would be no code of the project's.
+  // At least as many words as there are ids, otherwise the library would not take it for code of its own.
   constexpr std::uint32_t kNothing = 1U << 16U;
   kept.resize(std::max(kept.size(), flow->bound()), kNothing);
   return kept;

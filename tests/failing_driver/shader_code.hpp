@@ -1,10 +1,10 @@
-// What the driver that fails is given of shaders.
+// The shaders that the failing driver gets.
 #pragma once
 
 namespace vkattn::tests {
 
-/// Of each shader's functions only the one that is run is kept, as a driver that does not compile needs no
-/// more. With a real driver below, all are.
+/// False: only the entry function of each shader is kept, which is enough for a driver that does not compile.
+/// A real driver needs all functions.
 inline bool keeps_all_functions = false;
 
 }  // namespace vkattn::tests

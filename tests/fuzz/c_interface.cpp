@@ -1,6 +1,6 @@
-// The C interface as a sequence of calls. Handles are alive and pointers are what the header says, for the
-// library cannot know; every number may be any. Every call must end with an answer, what is recorded must be
-// within what was bound, and nothing may be left at the end.
+// Draws a sequence of calls of the C interface. Handles are alive and pointers are valid, because the library
+// cannot check that. Every number may be any number. Every call must return, commands must stay within what
+// was bound, and nothing may be left at the end.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -46,7 +46,7 @@ class Calls {
   void record();
   void record_push();
   void ask_plan();
-  /// What is given as a list: as many items as the call has room for.
+  /// Asks for a list with room for some items.
   template <class Item, class Query, class Of>
   bool ask_list(Query* query, Of of, std::vector<Item>* given = nullptr) {
     std::array<Item, 3> items{};
@@ -64,7 +64,7 @@ class Calls {
   void release_one();
   void release_all();
 
-  /// What every call promises: a message where it fails, and none where it does not.
+  /// Checks what every call promises: a message if it fails, and none if it succeeds.
   bool ends(vkattn_result result) {
     require(result <= VKATTN_SUCCESS && result >= VKATTN_ERROR_IO, "a result is one of the header's");
     const bool is_cut = error_.message[sizeof(error_.message) - 1] == '\0';
@@ -72,7 +72,7 @@ class Calls {
     require((error_.message[0] == '\0') == (result == VKATTN_SUCCESS), "a failure has a message");
     return result == VKATTN_SUCCESS;
   }
-  /// One of those that are alive; null where there is none.
+  /// One of the live handles. Null if there is none.
   template <class Handle>
   Handle* pick(const std::vector<Handle*>& from) {
     return from.empty() ? nullptr : from[draw_.choice(static_cast<std::uint32_t>(from.size() - 1))];
@@ -80,7 +80,8 @@ class Calls {
 
   fuzz::CallArguments draw_;
   HostVulkan vulkan_;
-  /// Sizes by the length of the input, so that inputs that were kept mean what they did; none of two thirds.
+  /// Memory for parameters. The length of the input decides its size, so that saved inputs keep their
+  /// meaning. Two thirds of the inputs have none.
   std::vector<std::byte> parameters_;
   vkattn_device* device_;
   VkDescriptorPool pool_;
@@ -128,8 +129,8 @@ void Calls::ask_layer() {
   (void)ends(vkattn_query_parameters(&desc, parameters.data(), &count, &error_));
   const vkattn_parameter parameter = draw_.parameter();
   std::array<float, 64> values{};
-  // As the library counts, but modulo 2^64: more than there are values must be refused by whatever is given
-  // for them, and so must be what no memory has.
+  // Counts as the library does, but modulo 2^64. The library must refuse more elements than there are values,
+  // whatever number of values is given, and must refuse more than any memory has.
   const auto rows = static_cast<std::uint64_t>(parameter.rows);
   const auto columns = static_cast<std::uint64_t>(parameter.columns);
   const std::uint64_t elements = columns == 0 ? rows : rows * columns;
@@ -200,7 +201,7 @@ void Calls::ask_plan() {
   (void)ends(vkattn_plan_get_statistics(plan, nullptr, &count, &error_));
   (void)ends(vkattn_plan_compile(pick(plans_), &error_));
   (void)vkattn_plan_needs_self_test(plan);
-  // Steps are plans as others are.
+  // The plan of a step can be used like any other.
   std::vector<vkattn_layer_step> steps;
   (void)ask_list(vkattn_plan_get_steps, plan, &steps);
   for (const vkattn_layer_step& step : steps) plans_.push_back(step.plan);
@@ -294,7 +295,7 @@ void Calls::release_one() {
 }
 
 void Calls::release_all() {
-  // Plans keep the device, and bindings their plan.
+  // Plans keep the device alive, and bindings keep their plan alive.
   require(vkattn_device_release(device_) == VKATTN_SUCCESS, "a device can be released");
   for (vkattn_plan* const plan : plans_) {
     require(vkattn_plan_release(plan) == VKATTN_SUCCESS, "a plan can be released");

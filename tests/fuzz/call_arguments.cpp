@@ -1,4 +1,4 @@
-// Arguments drawn from an input: see call_arguments.hpp.
+// Draws arguments from an input: see call_arguments.hpp.
 #include "fuzz/call_arguments.hpp"
 
 #include <cmath>
@@ -20,9 +20,9 @@ namespace {
 
 constexpr vkattn_tensor kLastTensor = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS;
 
-/// Draws the fields of a problem, each as the types of its members say: in some problems every second one, in
-/// others few, so that the rest is not refused. What is not drawn stays as it is, as do other problems and
-/// score functions.
+/// Draws the fields of a problem by the types of their members. In some problems it draws every second field.
+/// In others it draws few, so that the problem is not refused. Fields that are not drawn keep their values,
+/// and so do pointers to problems and score functions.
 class FieldDraws {
  public:
   explicit FieldDraws(CallArguments& from) : from_(from), one_in_(2U << 2U * from.choice(2)) {}
@@ -79,7 +79,7 @@ class FieldDraws {
   void draw(Problem*& /*field*/, Desc&) {}
 
   CallArguments& from_;
-  std::uint32_t one_in_;  ///< a field of so many is drawn
+  std::uint32_t one_in_;  ///< one field in this many is drawn
 };
 
 }  // namespace
@@ -187,7 +187,7 @@ vkattn_backward_desc CallArguments::backward() {
   return drawn<BackwardDesc>(desc);
 }
 
-// Of what is the layer's own, its attention has only now and then something.
+// Fields that the layer itself decides are only rarely set in its attention.
 vkattn_multi_head_attention_desc CallArguments::layer() {
   const auto none = initial(vkattn_attention_desc_init);
   vkattn_attention_desc& heads = kept(attention());
@@ -222,7 +222,7 @@ vkattn_parameter CallArguments::parameter() {
   return {nullptr, 0, 0, rows, flag() ? 0 : part()};  // a bias has no columns
 }
 
-// As the table of src/c/options.cpp has them.
+// Follows the table of src/c/options.cpp.
 void CallArguments::keep_used(vkattn_plan_options& options, PlanKind kind) {
   const bool of_attention = kind <= PlanKind::kAttentionAgain, of_layer = kind >= PlanKind::kLayer;
   const bool has_kernels = kind != PlanKind::kAppend && kind != PlanKind::kMerge;

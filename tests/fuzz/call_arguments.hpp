@@ -1,5 +1,4 @@
-// Arguments of calls of the C interface, drawn from an input: mostly what a program would pass, now and then
-// any number.
+// Draws arguments of calls of the C interface from an input: usually valid ones, sometimes any number.
 #pragma once
 
 #include <fuzzer/FuzzedDataProvider.h>
@@ -16,7 +15,7 @@
 
 namespace vkattn::fuzz {
 
-/// Attention twice, so that it is drawn more often.
+/// Attention is in it twice, so that it is drawn more often.
 enum class PlanKind {
   kAttention,
   kAttentionAgain,
@@ -33,10 +32,10 @@ class CallArguments {
   CallArguments(const std::uint8_t* data, std::size_t size) : in_(data, size) {}
 
   [[nodiscard]] bool is_at_end() { return in_.remaining_bytes() == 0; }
-  /// From 0 to `last`.
+  /// A number from 0 to `last`.
   [[nodiscard]] std::uint32_t choice(std::uint32_t last) { return in_.ConsumeIntegralInRange(0U, last); }
   [[nodiscard]] bool flag() { return in_.ConsumeBool(); }
-  /// Once in sixteen draws.
+  /// True once in sixteen draws.
   [[nodiscard]] bool rarely() { return choice(15) == 15; }
   [[nodiscard]] std::uint64_t any() { return in_.ConsumeIntegral<std::uint64_t>(); }
   [[nodiscard]] double number() { return in_.ConsumeFloatingPoint<double>(); }
@@ -48,7 +47,7 @@ class CallArguments {
   [[nodiscard]] std::int64_t size_or(std::int64_t kept) { return flag() ? size() : kept; }
   [[nodiscard]] std::uint32_t enumerator(std::uint32_t last);
   [[nodiscard]] float real();
-  /// In a place of its own, to be pointed at until the end.
+  /// Stores the value where pointers to it stay valid until the end.
   template <class T>
   [[nodiscard]] T& kept(const T& value) {
     const auto place = std::make_shared<T>(value);
@@ -61,7 +60,7 @@ class CallArguments {
   [[nodiscard]] vkattn_append_desc append();
   [[nodiscard]] vkattn_merge_desc merge();
   [[nodiscard]] vkattn_matmul_desc matmul();
-  /// Those of the forward problems that they point to are valid until the end.
+  /// The problems that they point to stay valid until the end.
   /// @{
   [[nodiscard]] vkattn_backward_desc backward();
   [[nodiscard]] vkattn_multi_head_attention_desc layer();
@@ -71,10 +70,10 @@ class CallArguments {
   [[nodiscard]] PlanKind kind() {
     return static_cast<PlanKind>(choice(static_cast<std::uint32_t>(PlanKind::kLayerBackward)));
   }
-  /// Now and then with some that the kind refuses.
+  /// Sometimes has options that the kind refuses.
   [[nodiscard]] vkattn_plan_options options(PlanKind kind);
   [[nodiscard]] vkattn_record_options slice();
-  /// What the plan needs, where nothing is drawn that is wrong. Valid until the next call.
+  /// What the plan needs, unless a wrong number is drawn. It is valid until the next call.
   [[nodiscard]] vkattn_execution execution(const vkattn_plan* plan);
 
  private:
@@ -82,7 +81,7 @@ class CallArguments {
   [[nodiscard]] Structure drawn(Structure start);
   [[nodiscard]] vkattn_binding binding(vkattn_tensor tensor, std::uint64_t range, std::uint64_t offset);
   static void keep_used(vkattn_plan_options& options, PlanKind kind);
-  /// Another size than the init function's, as of another version, or whatever was never initialized.
+  /// Sets another size than the init function does: that of another version, or of uninitialized memory.
   void spoil(std::uint32_t& struct_size);
 
   FuzzedDataProvider in_;

@@ -1,4 +1,4 @@
-// What the fuzz targets share: how a broken promise ends the program, and inputs as texts and files.
+// Shared by the fuzz targets: a broken promise ends the program, and inputs become texts and files.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace vkattn::fuzz {
 
-/// Ends the program where something does not hold, with what was seen instead; libFuzzer then keeps the
+/// Ends the program if the promise does not hold, and prints what was seen instead. libFuzzer then saves the
 /// input.
 inline void require(bool holds, const char* promise, std::string_view what = {}) {
   if (holds) return;
@@ -24,7 +24,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// A folder of this process, removed at its end.
+/// A folder of this process. The destructor removes it.
 class Folder {
  public:
   Folder() {
@@ -44,7 +44,6 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// Writes a whole file.
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::FILE* const file = std::fopen(path.c_str(), "wb");
   require(file != nullptr, "a temporary file can be opened");

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""The first inputs of the fuzz targets.
+"""Makes the first inputs of the fuzz targets.
 
     tests/fuzz/make_corpus.py FOLDER               writes them to FOLDER/TARGET/
-    tests/fuzz/make_corpus.py --keep FOLDER        takes FOLDER's files as the first inputs of c_interface
+    tests/fuzz/make_corpus.py --keep FOLDER        makes FOLDER's files the first inputs of c_interface
 
-Those of c_interface are sequences of calls that libFuzzer found. It kept those that reach what no other does, by -merge=1
--use_counters=0 -set_cover_merge=1, and they are in c_interface.tar.
+The first inputs of c_interface are sequences of calls that libFuzzer found. Each reaches code that no other reaches, selected
+with -merge=1 -use_counters=0 -set_cover_merge=1. They are in c_interface.tar.
 """
 import io
 import json
@@ -155,7 +155,7 @@ def make_c_interface():
 
 
 def keep(folder):
-    """The archive does not tell when and by whom it was made: the same files give the same bytes."""
+    """Leaves date and owner out of the archive, so that the same files give the same bytes."""
     with tarfile.open(CALLS, "w", format=tarfile.USTAR_FORMAT) as archive:
         for file in sorted(folder.iterdir()):
             data = file.read_bytes()

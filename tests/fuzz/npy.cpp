@@ -1,4 +1,4 @@
-// .npy files: whatever the bytes are, a file is read as its header says or refused.
+// .npy files: whatever its bytes are, a file is read as its header says, or is refused.
 #include <array>
 #include <span>
 #include <vector>

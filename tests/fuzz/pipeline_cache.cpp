@@ -1,4 +1,4 @@
-// Bytes of pipeline caches: none reach a driver but those that a driver of this kind gave, whole.
+// Bytes of pipeline caches: a driver gets only complete bytes that a driver of the same kind has produced.
 #include <array>
 #include <cstring>
 #include <span>
@@ -16,7 +16,7 @@ using fuzz::require;
 
 constexpr std::size_t kHeaderBytes = 56;
 
-/// Sets length and checksum right, which a mutation hardly does.
+/// Makes length and checksum right, which a mutation hardly ever does.
 void repair(std::vector<std::byte>& blob) {
   if (blob.size() < kHeaderBytes) return;
   const std::span<const std::byte> data = std::span(blob).subspan(kHeaderBytes);
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(again.size() >= kHeaderBytes, "what is saved has a header");
   const bool is_used = ignored[0] == '\0';
   require(is_used || again.size() == kHeaderBytes, "bytes that are ignored do not reach the driver");
-  // The reserved word is of no matter.
+  // The reserved word does not matter.
   require(!is_used || blob.empty() ||
               std::equal(blob.begin() + kHeaderBytes, blob.end(), again.begin() + kHeaderBytes, again.end()),
           "bytes that are used come back");

@@ -1,4 +1,4 @@
-// Problem strings: one that is taken is valid, and is written as a string that means the same.
+// Problem strings: an accepted string is valid, and is written as a string with the same meaning.
 #include "problem/problem.hpp"
 
 #include "fuzz/fuzz.hpp"

@@ -1,5 +1,5 @@
-// safetensors: whatever the bytes are, a file is refused, or its tensors cover its data and what is written
-// of them is read as the same.
+// safetensors: whatever its bytes are, a file is refused, or its tensors cover its data. If those are written
+// again, the same is read.
 #include <vkattn/safetensors.hpp>
 
 #include <span>
@@ -18,7 +18,7 @@ bool is_float(StoredType type) {
 
 using Contents = std::vector<std::vector<std::byte>>;
 
-/// The bytes of all tensors, in their order.
+/// The bytes of all tensors in their order.
 Contents read_all(SafetensorsFile& file, std::uint64_t file_bytes) {
   Contents contents;
   std::uint64_t end = 0;

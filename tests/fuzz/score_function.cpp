@@ -1,4 +1,4 @@
-// Score functions: a text is refused by name and line, or compiles into a kernel.
+// Score functions: a text is refused with name and line, or compiles into a kernel.
 #include <vkattn/score_function.hpp>
 
 #include "fuzz/fuzz.hpp"

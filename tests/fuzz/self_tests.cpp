@@ -1,5 +1,5 @@
-// Files of self-tests' outcomes: whatever a file holds, a test runs at most once, and what came of it is
-// found again.
+// Files of self-tests' outcomes: whatever a file holds, a test runs at most once, and its outcome is found
+// again.
 #include "fuzz/fuzz.hpp"
 #include "runtime/test_outcomes.hpp"
 

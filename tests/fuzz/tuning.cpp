@@ -1,4 +1,4 @@
-// Tuning files: whatever a file says, a plan is made or refused, and writing a file adds what was measured.
+// Tuning files: whatever a file says, a plan is made or refused. Writing a file adds the measured results.
 #include <memory>
 #include <vector>
 
@@ -19,7 +19,7 @@ AttentionDesc problem(std::string_view text) {
   return parsed->desc;
 }
 
-/// With block sizes and parts of the file's. The tile table has others where they cannot be used.
+/// Makes plans with block sizes and parts of the file. If they cannot be used, the tile table has others.
 void plan_with(const Device& device, const Shared<const Tuning>& tuning) {
   static const std::vector<AttentionDesc> problems = {problem("h8 512x512 d64 f16"),
                                                       problem("hq8 hkv2 q1 kv4096 d128 f16 softcap=5")};

@@ -1,4 +1,4 @@
-// Results that PyTorch computed in float64 (make_golden.py), for the reference and every kernel.
+// Compares results that PyTorch computed in float64 (make_golden.py) with the reference and every kernel.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -16,7 +16,7 @@ const CaseFolder& folder() {
   return folder;
 }
 
-/// A result and the golden one, and how far apart they may be.
+/// A result, the golden result, and how far apart they may be.
 struct Compared {
   const CaseTensor* expected = nullptr;
   const CaseTensor* got = nullptr;
@@ -24,15 +24,15 @@ struct Compared {
   [[nodiscard]] std::string compare(std::size_t element, double tolerance) const {
     const double right = expected->number(element);
     const double result = got->number(element);
-    // Equal infinities are right; a NaN never is, for no result is one.
+    // Equal infinities are right. A NaN never is, because no golden result is one.
     if (result == right || (std::isfinite(right) && std::abs(result - right) <= tolerance)) return {};
     return message("element ", element, " of ", expected->role, " is ", result, " in place of ", right,
                    ", further off than ", tolerance);
   }
 };
 
-/// The largest difference that a number of a row may have: of an element of the output or of the lse, or of
-/// the weight of a key.
+/// The largest difference that a number of a row may have: an element of the output, the lse, or the weight
+/// of a key.
 struct Tolerances {
   DataType probability_type = DataType::kFloat32;
   bool is_reference = false;
@@ -51,7 +51,7 @@ struct Tolerances {
   }
 
  private:
-  /// Two ways of the same arithmetic in float64, with room for some hundreds of roundings.
+  /// Two implementations of the same arithmetic in float64, with room for some hundreds of roundings.
   static double float64_tolerance(const reference::Row& row) { return 0x1p-44 * (1 + row.score_magnitude); }
 };
 

@@ -1,5 +1,5 @@
-// Gradients that PyTorch computed in float64 (make_gradient_golden.py), for the reference and the kernels of
-// the backward pass.
+// Compares gradients that PyTorch computed in float64 (make_gradient_golden.py) with the reference and the
+// kernels of the backward pass.
 #include <vkattn/backward.hpp>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ const CaseFolder& gradient_folder() {
   return folder;
 }
 
-/// Without what the operator has not.
+/// The case without what the operator does not have.
 Case forward_of(const Case& test_case) {
   Case forward = test_case;
   const auto is_gradient = [](const CaseTensor& tensor) { return tensor.role.starts_with("grad_"); };
@@ -37,7 +37,7 @@ Case forward_of(const Case& test_case) {
   return forward;
 }
 
-/// The numbers of a result, in the order of its elements, as they are stored.
+/// The numbers of a result in the order of its elements, in their storage type.
 Bytes stored(const CaseTensor& tensor, DataType type) {
   const std::size_t size = element_bytes(type);
   Bytes bytes(tensor.elements() * size);
@@ -48,7 +48,7 @@ Bytes stored(const CaseTensor& tensor, DataType type) {
   return bytes;
 }
 
-/// A gradient by its row: the role of the case's result, and the reference's member.
+/// A gradient: its tensor, the role of the case's result, and the reference's member.
 struct NamedGradient {
   BufferRange BackwardTensors::*range;
   const char* role;
@@ -76,7 +76,8 @@ class GradientGolden : public GpuTest, public testing::WithParamInterface<Case> 
 
   [[nodiscard]] const BackwardDesc& desc() const { return desc_; }
 
-  /// Two ways of the same arithmetic in float64: of the tolerance of float32 what its roundoff is to that.
+  /// Two implementations of the same arithmetic in float64. The tolerance of float32 is scaled down to the
+  /// roundoff of float64.
   void compare_reference() const {
     const R gradients = reference::compute_gradients(desc_.attention, inputs_);
     for (const NamedGradient& each : kGradients) {
@@ -108,7 +109,7 @@ class GradientGolden : public GpuTest, public testing::WithParamInterface<Case> 
   }
 
  private:
-  /// Poisoned gradients come first among the buffers; the forward pass's results are PyTorch's.
+  /// Uploads the forward results of PyTorch, and poisoned gradients, which come first among the buffers.
   [[nodiscard]] BackwardTensors upload(std::vector<std::pair<const NamedGradient*, Bytes>>& results) {
     buffers_.clear();
     BackwardTensors tensors;
@@ -154,8 +155,8 @@ class GradientGolden : public GpuTest, public testing::WithParamInterface<Case> 
   std::vector<Buffer> buffers_;
 };
 
-/// On one of the kernels that take the case, each case on the next one: what all kernels do with a feature is
-/// for tests against the reference.
+/// Runs each case on one of the kernels that take it, the next case on the next kernel. Tests against the
+/// reference cover the features of all kernels.
 TEST_P(GradientGolden, PyTorch) {
   compare_reference();
   std::vector<std::string> kernels;

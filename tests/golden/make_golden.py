@@ -5,8 +5,9 @@
     tests/golden/make_golden.py [FOLDER]
 
 The inputs are rounded to the type that they are stored in before anything is computed from them. Results are those of
-torch.nn.functional.scaled_dot_product_attention with the backend MATH. It has no softcap and no sinks and gives neither
-log-sum-exp nor weights: those are computed step by step here. So is the output of every case, as a check of the steps.
+torch.nn.functional.scaled_dot_product_attention with the backend MATH. It has no softcap and no sinks, and returns neither
+log-sum-exp nor weights. This script computes those step by step. It also computes the output of every case in that way, to check
+the steps.
 tests/conformance/case_file.hpp describes the files, attention_operator.hpp the names in them.
 """
 import json
@@ -32,12 +33,12 @@ INFINITY = float("inf")
 
 
 def to_float32(number):
-    """The number as the library's descriptor holds it."""
+    """The number as the library's descriptor stores it."""
     return struct.unpack("<f", struct.pack("<f", number))[0]
 
 
 class Problem:
-    """One case: sizes and options, as the words of its line in problems() have them."""
+    """One case: its sizes and options from its line in problems()."""
 
     def __init__(self, name, sizes, seed, **options):
         self.name = name
@@ -68,7 +69,7 @@ class Problem:
         if past:
             self.inputs |= {"past_key": key[:, :, :past], "past_value": value[:, :, :past]}
             key, value = key[:, :, past:], value[:, :, past:]
-        if self.option("rank", 4) == 3:  # heads side by side in a row
+        if self.option("rank", 4) == 3:  # a row has all heads side by side
             query, key, value = (tensor.transpose(1, 2).flatten(2) for tensor in (query, key, value))
             self.attributes |= {"q_num_heads": self.query_heads, "kv_num_heads": self.kv_heads}
         self.inputs = {"Q": query, "K": key, "V": value} | self.inputs
@@ -90,7 +91,7 @@ class Problem:
         self.mask = torch.zeros(mask.shape, dtype=torch.float64).masked_fill(~seen, -INFINITY)
         if kind != "bool":
             self.mask = mask.double()
-        if 1 < shape[-1] < self.keys:  # what a short mask says nothing of is hidden
+        if 1 < shape[-1] < self.keys:  # keys beyond the end of a short mask are hidden
             self.mask = torch.nn.functional.pad(self.mask, (0, self.keys - shape[-1]), value=-INFINITY)
 
     def draw_heads(self):
@@ -109,21 +110,21 @@ class Problem:
             self.inputs["nonpad_kv_seqlen"] = torch.tensor(self.option("lengths"), dtype=torch.int64)
 
     def standard_slope(self, head):
-        """Press, Smith and Lewis: geometric in the heads; heads beyond a power of two lie between the others."""
+        """Slopes of Press, Smith and Lewis: geometric over the heads. Slopes of heads beyond a power of two lie between others."""
         power = 2 ** int(math.log2(self.query_heads))
         if head < power:
             return 2.0 ** (-8.0 * (head + 1) / power)
         return 2.0 ** (-8.0 * (2 * (head - power) + 1) / (2 * power))
 
     def offsets(self):
-        """Of each batch entry: the key that is at the position of query 0."""
+        """For each batch entry, the key at the position of query 0."""
         lengths = self.option("lengths")
         if lengths is not None:
             return torch.tensor(lengths) - self.queries
         return torch.full((self.batch,), self.keys - self.queries if self.option("bottom_right") else self.option("past", 0))
 
     def bias(self):
-        """Everything that is added to the scores: (batch, query_heads, queries, keys), -inf where hidden."""
+        """Everything that is added to the scores: (batch, query_heads, queries, keys). It is -inf for a hidden key."""
         bias = torch.zeros(self.batch, self.query_heads, self.queries, self.keys, dtype=torch.float64)
         if self.mask is not None:
             bias = bias + self.mask
@@ -154,7 +155,7 @@ class Problem:
             self.attributes["qk_matmul_output_mode"] = self.option("weights")
 
     def steps(self):
-        """All that the library can give, one step after another."""
+        """Computes every result that the library can give, step by step."""
         repeats = self.query_heads // self.kv_heads
         key, value = (tensor.repeat_interleave(repeats, 1) for tensor in (self.key, self.value))
         scores = self.scale() * (self.query @ key.transpose(2, 3))
@@ -215,7 +216,7 @@ class Problem:
 
 
 def problems():
-    """Name, (batch, query_heads, kv_heads, queries, keys, dim, value_dim), options."""
+    """The problems: name, (batch, query_heads, kv_heads, queries, keys, dim, value_dim), options."""
     yield "plain", (2, 2, 2, 7, 11, 8, 8), {}
     yield "plain_dims", (1, 3, 3, 4, 11, 24, 10), {}
     yield "plain_f16", (1, 2, 1, 7, 31, 32, 32), {"types": "f16"}

@@ -6,8 +6,9 @@ folder gradients beside this script.
     tests/golden/make_gradient_golden.py [FOLDER]
 
 The problems are those of make_golden.py that have gradients, with numbers of their own; grad_Y is the gradient of their
-output. Results are autograd's through torch.nn.functional.scaled_dot_product_attention with the backend MATH; of softcap and
-sinks, which it has not, through the steps of make_golden.py. So are the gradients of every case, as a check of the steps.
+output. Autograd computes the results through torch.nn.functional.scaled_dot_product_attention with the backend MATH. That function
+has no softcap and no sinks: for these, autograd goes through the steps of make_golden.py. It also does so for every case, to check
+the steps.
 """
 import json
 import pathlib
@@ -17,7 +18,7 @@ import torch
 
 from make_golden import TYPES, Folder, Problem, problems
 
-# Of each kind of problem, in few keys.
+# A few problems of each kind, with few keys.
 NAMES = (
     "plain_dims", "plain_f16", "plain_bf16", "mixed_types", "gqa", "gqa_causal_bf16", "scale_negative",
     "causal_fewer_queries", "causal_bottom_right", "window", "window_left_causal", "mask_bool", "mask_bool_heads",
@@ -30,7 +31,7 @@ class Gradients(Problem):
     """One case."""
 
     def leaves(self):
-        """What has a gradient, by the names of the inputs, as float64."""
+        """The inputs that have a gradient, by name, in float64."""
         tensors = {"Q": "query", "K": "key", "V": "value"}
         if "attn_mask" in self.inputs and self.inputs["attn_mask"].dtype != torch.bool:
             tensors["attn_mask"] = "mask"

@@ -7,9 +7,9 @@ tensors.bin of the folder module beside this script.
 
 Inputs and parameters are rounded to the type that they are stored in before anything is computed from them. Results are
 those of torch.nn.MultiheadAttention: output, weights of each head and averaged, and the gradients of sum(output *
-grad_output) with respect to every input and parameter. tests/conformance/case_file.hpp describes the files. What
-nn.MultiheadAttention hides by True (attn_mask, key_padding_mask) is stored as the library has it: a mask of what may be seen, and
-lengths.
+grad_output) with respect to every input and parameter. tests/conformance/case_file.hpp describes the files. In
+nn.MultiheadAttention, True hides a key (attn_mask, key_padding_mask). The files have the library's form: a mask that shows keys,
+and lengths.
 """
 import json
 import pathlib
@@ -23,7 +23,7 @@ INPUTS = ("query", "key", "value")
 
 
 def layers():
-    """Name, (batch, queries, keys, d_model, heads), options."""
+    """The problems: name, (batch, queries, keys, d_model, heads), options."""
     yield "self", (2, 5, 5, 12, 3), {}
     yield "self_without_biases", (1, 6, 6, 8, 2), {"bias": False}
     yield "self_causal", (2, 7, 7, 12, 2), {"causal": True}
@@ -88,7 +88,7 @@ class Layer:
         if self.lengths is None:
             return None
         hidden = torch.arange(self.keys)[None, :] >= torch.tensor(self.lengths)[:, None]
-        # PyTorch wants both masks of one type.
+        # PyTorch requires that both masks have the same type.
         if self.mask is not None and self.mask.dtype != torch.bool:
             return torch.zeros(hidden.shape, dtype=self.mask.dtype).masked_fill(hidden, -float("inf"))
         return hidden
@@ -107,7 +107,7 @@ class Layer:
         results |= {f"grad {name}": parameter.grad for name, parameter in self.module.named_parameters()}
         if self.lengths is not None:
             self.inputs["kv_lengths"] = torch.tensor(self.lengths, dtype=torch.int64)
-        # Their last bits are no evidence: half of the file.
+        # The last bits of these gradients prove nothing, and would take half of the file.
         return {name: tensor.detach().float() for name, tensor in results.items()}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes weights.safetensors beside this script with the format's own implementation, for tests/unit/safetensors_test.cpp.
+"""Writes weights.safetensors beside this script with the format's own library, for tests/unit/safetensors_test.cpp.
 
     apt-get install python3-safetensors        Debian 13 has 0.5.2
     tests/golden/make_safetensors.py [FOLDER]

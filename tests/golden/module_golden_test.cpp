@@ -1,5 +1,5 @@
-// Layers that PyTorch's nn.MultiheadAttention computed in float64 (make_module_golden.py), for the reference
-// and the device.
+// Compares layers that PyTorch's nn.MultiheadAttention computed in float64 (make_module_golden.py) with the
+// reference and the device.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -25,7 +25,7 @@ std::vector<T> numbers_of(const CaseTensor* tensor) {
   return values;
 }
 
-/// The rows of a batch entry, and elements of a row.
+/// The rows of a batch entry, and the elements of a row.
 struct RowShape {
   std::int64_t batch = 0, length = 0, columns = 0;
 };
@@ -65,7 +65,7 @@ MultiHeadAttentionDesc layer_of(const Case& of) {
   return desc;
 }
 
-/// What the features of a case read, on the host and on the device.
+/// The features that a case reads, on the host and on the device.
 struct CaseFeatures {
   std::vector<std::int32_t> lengths;
   std::vector<Buffer> buffers;
@@ -108,7 +108,7 @@ LayerResults results_of(const Case& of, const MultiHeadAttentionDesc& desc) {
   return results;
 }
 
-/// The file has float32, and the reference rounds what lies between its steps to that.
+/// The file has float32 numbers, and the reference rounds the results of its steps to float32.
 void expect_near(const std::vector<double>& got, const std::vector<double>& expected, const char* what) {
   ASSERT_EQ(got.size(), expected.size()) << what;
   double largest = 0, error = 0;

@@ -1,4 +1,4 @@
-// A test once for each of the five kernels, on problems that each of them takes.
+// Runs a test once for each of the five kernels, on problems that each of them takes.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace vkattn::tests {
 
 inline constexpr const char* kEveryKernelName[] = {"lane", "tile", "decode", "matrix", "matrix2"};
 
-/// Skipped where the device does not run the kernel.
+/// The test is skipped if the device does not run the kernel.
 class AnyKernelTest : public KernelTest {
  protected:
   [[nodiscard]] std::string reason_to_skip() const override {
@@ -20,7 +20,7 @@ class AnyKernelTest : public KernelTest {
   }
 
   [[nodiscard]] static bool is_on_matrix_units() { return kernel().starts_with("matrix"); }
-  /// The problem in a type that the kernel takes, and with as many rows.
+  /// The problem in a type that the kernel takes, with no more rows than it takes.
   [[nodiscard]] static std::string typed(std::string_view problem, std::string_view type = "") {
     std::string text(problem);
     if (is_on_matrix_units()) {
@@ -29,14 +29,14 @@ class AnyKernelTest : public KernelTest {
     }
     return fitted(text + " " + std::string(type));
   }
-  /// The same of problems that are typed.
+  /// Runs the problems of the wanted part after typed().
   static void run_part(std::initializer_list<const char*> problems, const RunOptions& options = {kernel()}) {
     for (const char* const problem : part_of(problems))
       EXPECT_TRUE(runs_right(runtime(), typed(problem), options));
   }
-  /// Whether the kernel takes K and V as they are stored: matrix2 takes no blocks with scales of their own.
-  /// All else of typed() problems it takes, in its staged form where not by tensor addressing: float8, pages,
-  /// rings, any strides.
+  /// Whether the kernel takes K and V in their storage type: matrix2 takes no blocks with scales of their
+  /// own. It takes everything else in typed() problems: float8, pages, rings, any strides. If tensor
+  /// addressing cannot do it, its staged form does.
   [[nodiscard]] static bool takes_storage_of(const AttentionDesc& desc) {
     const auto has_blocks = [](DataType type) { return type == DataType::kQ8_0 || type == DataType::kQ4_0; };
     return kernel() != "matrix2" || !(has_blocks(desc.key.type) || has_blocks(desc.value.type));

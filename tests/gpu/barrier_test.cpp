@@ -1,5 +1,5 @@
-// Every barrier that the library records is needed, and synchronization validation sees that: each of them
-// left out in turn is reported.
+// Every barrier that the library records is needed, and synchronization validation sees that: if any one of
+// them is left out, validation reports a hazard.
 #include <vkattn/cache.hpp>
 #include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
@@ -25,11 +25,11 @@ namespace {
 using harness::BackwardRun;
 using harness::with_all_gradients;
 
-/// Stands between the library and vkCmdPipelineBarrier: counts barriers and leaves one of them out.
+/// Stands between the library and vkCmdPipelineBarrier. It counts barriers and leaves one of them out.
 struct BarrierFilter {
   static inline PFN_vkCmdPipelineBarrier real = nullptr;
-  static inline int count = 0;      ///< recorded since reset()
-  static inline int left_out = -1;  ///< the number of the one that is not recorded; -1: none
+  static inline int count = 0;      ///< barriers recorded since reset()
+  static inline int left_out = -1;  ///< the number of the barrier that is not recorded; -1: all are recorded
 
   static void reset(int without) {
     count = 0;
@@ -46,11 +46,11 @@ struct BarrierFilter {
   }
 };
 
-/// A device of a validated runtime whose barriers go through the filter.
+/// Has a device of a validated runtime. Its barriers go through the filter.
 class BarrierTest : public testing::Test {
  protected:
   void SetUp() override {
-    // Layers of 2025 report a message of one kind ten times and no more.
+    // Layers of 2025 report a message of one kind only ten times.
     ASSERT_EQ(setenv("VK_KHRONOS_VALIDATION_ENABLE_MESSAGE_LIMIT", "false", 1), 0);
     RuntimeOptions options{.validation = true, .pipeline_cache = false};
     auto made = Runtime::create(options);
@@ -64,7 +64,7 @@ class BarrierTest : public testing::Test {
 
   [[nodiscard]] std::size_t messages() const { return runtime_->validation_messages().size(); }
 
-  /// Of recording a plan once.
+  /// Checks the barriers of recording a plan once.
   template <class Plan, class Tensors>
   void expect_of_plan(const std::string& what, const Plan& plan, const Tensors& tensors, int least,
                       std::size_t unseen = 0) {
@@ -73,8 +73,8 @@ class BarrierTest : public testing::Test {
     expect_each_barrier_is_missed(
         what, [&](VkCommandBuffer commands) { plan.record(commands, bindings); }, least, unseen);
   }
-  /// Whole, the commands are clean; without any one of their barriers they are not, but for the last
-  /// `unseen`.
+  /// Validation reports nothing for all commands. It reports a hazard if any barrier is missing, except the
+  /// last `unseen` ones.
   void expect_each_barrier_is_missed(const std::string& what,
                                      const std::function<void(VkCommandBuffer)>& record, int least,
                                      std::size_t unseen = 0) {
@@ -87,8 +87,8 @@ class BarrierTest : public testing::Test {
     total_ += static_cast<int>(missed.size());
   }
 
-  /// Of each barrier, whether validation reports a hazard without it; with all of them it reports nothing.
-  /// The lines that are printed are those of docs/reliability.md.
+  /// For each barrier, whether validation reports a hazard without it. With all barriers it must report
+  /// nothing. docs/reliability.md has the printed lines.
   std::vector<bool> missed_barriers(const std::string& what,
                                     const std::function<void(VkCommandBuffer)>& record) {
     std::vector<bool> missed;
@@ -112,7 +112,7 @@ class BarrierTest : public testing::Test {
     return missed;
   }
 
-  /// Once, or twice on the same workspace with a barrier between.
+  /// Records the problem once, or twice on the same workspace with a barrier between.
   void expect_of_problem(const char* text, const char* kernel, std::uint32_t kv_splits, int times,
                          int least) {
     const Problem problem = parsed(text);
@@ -141,14 +141,15 @@ TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
   expect_of_problem("h2 1x512 d32", "lane", 4, 2, 3);             // the parts, then their merge
   expect_of_problem("h2 40x96 d32 mask=bytes", "lane", 1, 2, 3);  // the block mask, then the kernel
   expect_of_problem("h2 40x96 d32 weights=probabilities", "lane", 1, 2, 3);  // the kernel, then the weights
-  // Block mask, parts, merge: between two of these the barriers of the second are enough.
+  // Block mask, parts, merge. The second and the third pass each have a barrier before them, and these two
+  // are enough.
   expect_of_problem("h2 8x1536 d32 mask=bytes", "lane", 3, 1, 2);
   EXPECT_GE(total_, 11);
 }
 
-// A plan for push descriptors writes its parameters into the workspace as it is recorded. Executions that
-// share the workspace are parted as docs/embedding.md says: by wait_for_earlier, or by a barrier of the
-// caller's.
+// A plan for push descriptors writes its parameters into the workspace while it is recorded. Executions that
+// share the workspace are separated as docs/embedding.md says: by wait_for_earlier, or by a barrier of the
+// caller.
 TEST_F(BarrierTest, OfParametersWithPushDescriptors) {
   if (!device_->capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   const Problem problem = parsed("h2 1x512 d32 softcap=30");
@@ -160,7 +161,8 @@ TEST_F(BarrierTest, OfParametersWithPushDescriptors) {
     const auto recorded = plan.record(commands, run.tensors(), workspace.range(), how);
     EXPECT_TRUE(recorded.ok()) << recorded.error().message;
   };
-  // Each time behind the parameters and between the parts and their merge; and between the two.
+  // Each execution needs a barrier after its parameters, and one between the parts and their merge. Another
+  // separates the two executions.
   expect_each_barrier_is_missed(
       "attention in 4 parts with features, by push descriptors, twice",
       [&](VkCommandBuffer commands) {
@@ -202,12 +204,12 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   tensors.value = value.range();
   tensors.cache_key = cache_key.range();
   tensors.cache_value = cache_value.range();
-  // The lengths take the place of the positions that the other dispatches read.
+  // The lengths use the buffer of the positions that the other dispatches read.
   tensors.positions = tensors.kv_lengths = positions.range();
   expect_of_plan("an append of keys, values and lengths", plan, tensors, 1);
 }
 
-// Two chunks, each of rows and keys, then the sums of heads.
+// Two chunks with a pass over rows and a pass over keys each, then the sums over heads.
 TEST_F(BarrierTest, OfBackwardPasses) {
   const Problem problem = parsed("8x128 d8 f16 sinks");
   const BackwardDesc desc = with_all_gradients(problem.desc);
@@ -228,7 +230,7 @@ TEST_F(BarrierTest, OfBackwardPasses) {
       5);
 }
 
-// Products of parts, then their sum.
+// The products of parts, then their sum.
 TEST_F(BarrierTest, OfProductsInParts) {
   MatmulDesc desc{.rows = 4, .columns = 24, .inner = 1024, .has_bias = true};
   const auto run = must(harness::MatmulRun::create(*runtime_, {desc}));
@@ -244,10 +246,11 @@ TEST_F(BarrierTest, OfProductsInParts) {
       3);
 }
 
-// Each weight is a multiplication of its own: Q and K are turned, attention, output; and all of that back,
-// with sums over the projections of one input: the last two products add to what the one before has written,
-// which validation does not see, as it takes a binding that is read and written for written only, and says
-// nothing of two writes.
+// Each weight has a multiplication of its own. The forward pass multiplies, turns Q and K, computes attention
+// and multiplies again. The backward pass does all of that in reverse, with sums over the projections of one
+// input: each of the last two products adds to what the product before has written. Validation does not see
+// those two barriers. It takes a binding that is read and written for written only, and says nothing about
+// two writes.
 TEST_F(BarrierTest, OfLayers) {
   MultiHeadAttentionDesc desc;
   desc.d_model = 16;
@@ -266,7 +269,8 @@ TEST_F(BarrierTest, OfLayers) {
   expect_of_plan("the gradients of a layer", backward, run.backward_tensors(), 6, 2);
 }
 
-// Projections, the append, attention over what the cache holds then, the output with the mean of the weights.
+// Projections, the append, attention over the cache with the new rows, and the output with the mean of the
+// weights.
 TEST_F(BarrierTest, OfADecodingLayerWithAveragedWeights) {
   MultiHeadAttentionDesc desc;
   desc.d_model = 16;
@@ -297,11 +301,11 @@ TEST_F(BarrierTest, OfMerges) {
   const auto plan = must(MergePlan::create(*device_, {8, 32, 2}));
   const std::vector<float> zeros(2 * 8 * 32);
   const Buffer parts = filled_buffer(*runtime_, zeros), lse = filled_buffer(*runtime_, zeros);
-  // In place: the merged lse takes the place of one that all outputs read.
+  // In place: the merged lse overwrites an lse that all outputs read.
   expect_of_plan("a merge of 2 parts in place", plan,
                  MergeTensors{parts.range(), lse.range(), parts.range(), lse.range()}, 1);
-  // Elsewhere nothing is written that is still read. A plan does not know where it will merge to, and records
-  // the same barrier.
+  // Elsewhere nothing is overwritten that is still read. But the plan does not know the places when it
+  // records, and records the same barrier.
   const Buffer output = filled_buffer(*runtime_, zeros), merged = filled_buffer(*runtime_, zeros);
   const auto elsewhere =
       must(plan.make_bindings({parts.range(), lse.range(), output.range(), merged.range()}));

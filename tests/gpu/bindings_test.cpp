@@ -1,5 +1,5 @@
-// Bindings: whole words, rewriting, push descriptors. What is refused of each tensor of each operation is in
-// tests/unit/every_operation_test.cpp.
+// Bindings: whole words, rewriting, push descriptors. tests/unit/every_operation_test.cpp has the refusals
+// for each tensor of each operation.
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
@@ -15,7 +15,7 @@ class BindingsTest : public KernelTest {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, BindingsTest, testing::ValuesIn(kKernelNames), kernel_test_name);
 
-/// On every device the same, whether or not it has 16-bit storage.
+/// Ranges end with whole words on every device, even if it has 16-bit storage.
 TEST_P(BindingsTest, RangesEndWithWholeWords) {
   const Problem problem = parsed("3x5 d7 f16 aligned=0");
   const AttentionPlan plan = plan_of(problem);

@@ -1,5 +1,5 @@
-// The block masks of problems with a mask: exact, block by block. Those of score functions are in
-// score_plan_test.cpp.
+// Block masks of problems with a mask are exact, block by block. score_plan_test.cpp has those of score
+// functions.
 #include <array>
 #include <cmath>
 #include <string>
@@ -11,7 +11,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// Rows of masks that begin anywhere within a word, blocks that the keys end in, masks that repeat.
+/// Masks whose rows begin anywhere within a word, in which the last block is not full, or which repeat.
 constexpr std::array kMasks{"mask=bits:bhqk hidden=0.8 block=32",
                             "mask=bits hidden=0.5 block=40",
                             "mask=bits:q hidden=0.9",
@@ -24,7 +24,7 @@ constexpr std::array kMasks{"mask=bits:bhqk hidden=0.8 block=32",
 
 class MaskBlocks : public KernelTest {
  protected:
-  /// What the mask leaves of a block. Of a mask that is added nothing is known to be visible whole.
+  /// What the mask leaves of a block. A mask that is added never makes a block count as wholly visible.
   [[nodiscard]] static BlockVisibility block_of(const AttentionDesc& desc, const BlockMaskLayout& layout,
                                                 const HostInput& mask, const MaskBlock& block) {
     const auto sees = [&](std::int64_t head, std::int64_t query, std::int64_t key) {
@@ -35,7 +35,7 @@ class MaskBlocks : public KernelTest {
     return left == BlockVisibility::kVisible && adds ? BlockVisibility::kMixed : left;
   }
 
-  /// Runs the problem with a buffer for its block mask, and looks at that too.
+  /// Runs the problem with a buffer for its block mask, and compares the block mask too.
   static void run(const Problem& problem, const RunOptions& options, std::array<std::size_t, 3>& found) {
     const auto plan = must(make_plan(runtime(), problem.desc, options));
     const auto layout = plan.block_mask_layout();
@@ -59,13 +59,13 @@ class MaskBlocks : public KernelTest {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, MaskBlocks, testing::ValuesIn(kKernelNames), kernel_test_name);
 
-/// Also by a workgroup for each block, as GPUs do it.
+/// Runs also with a workgroup for each block, as GPUs do.
 TEST_P(MaskBlocks, AreExact) {
   RunOptions options;
   options.kernel = kernel();
   std::array<std::size_t, 3> found{};
   for (const char* const mask : part_of<const char*>(kMasks)) {
-    // decode looks for blocks among many keys only.
+    // decode only looks for blocks among many keys.
     const std::string sizes = kernel() == "decode" ? "3x1100 " : "75x195 ";
     const Problem problem = parsed("b2 hq4 hkv2 d16 " + sizes + std::string(mask));
     SCOPED_TRACE(mask);

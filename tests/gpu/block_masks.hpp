@@ -1,4 +1,4 @@
-// Block masks that a device has computed, compared word by word.
+// Compares block masks that a device has computed, word by word.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace vkattn::tests {
 
-/// Where a block of packed rows (queries times the heads of a KV head) and keys begins.
+/// The start of a block of packed rows (queries times the heads of a KV head) and keys.
 struct MaskBlock {
   std::int64_t batch, kv_head, first_row, first_key;
 };
 
-/// What is left of a block, where `sees` tells it of each query head, query and key in it.
+/// What is visible of a block. `sees` tells it for each query head, query and key in the block.
 template <class Sees>
 [[nodiscard]] BlockVisibility visibility_of(const AttentionDesc& desc, const BlockMaskLayout& layout,
                                             const MaskBlock& block, const Sees& sees) {
@@ -33,7 +33,7 @@ template <class Sees>
   return whole ? BlockVisibility::kVisible : BlockVisibility::kMixed;
 }
 
-/// Compares each word with what `expected` says of its block; counts how many of each kind there are.
+/// Compares each word with what `expected` returns for its block, and counts the words of each kind.
 template <class Expected>
 void expect_exact_blocks(const AttentionDesc& desc, const BlockMaskLayout& layout,
                          const std::vector<BlockVisibility>& words, const Expected& expected,

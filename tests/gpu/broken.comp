@@ -1,6 +1,6 @@
 #version 450
 // A kernel with the faults that the harness must find: it leaves elements of the output unwritten and writes before
-// and behind the output.
+// and after the output.
 layout(local_size_x = 64) in;
 layout(std430, set = 0, binding = 0) buffer Words { uint words[]; };
 layout(push_constant) uniform Parameters {

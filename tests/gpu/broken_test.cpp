@@ -1,5 +1,6 @@
-// The harness against a kernel that is broken on purpose: what it leaves out and what it writes beside the
-// output must both come to light on every device, or no other test here could be trusted.
+// Runs the harness with a kernel that is broken on purpose. The harness must find elements that the kernel
+// leaves out and bytes that it writes beside the output on every device. Otherwise no other test here could
+// be trusted.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -23,7 +24,7 @@ struct Parameters {
 
 class Broken : public GpuTest {
  protected:
-  /// Runs broken.comp on the output of a problem and checks.
+  /// Runs broken.comp on the output of a problem and returns the check's report.
   static harness::CheckReport report_of(const Faults& faults, const char* text = "h2 33x20 d16") {
     const Problem problem = parsed(text);
     const harness::ProblemRun run = ready_run(problem);
@@ -92,7 +93,7 @@ TEST_F(Broken, WritesToRowsBeyondAQueryLengthAreFound) {
 }
 
 TEST_F(Broken, WritesToRowsOfNoSequenceAreFound) {
-  // The first sequence is longer than the longest that may occur: its last two rows belong to nothing.
+  // The first sequence is longer than the problem's query length. Its last two rows belong to no query.
   const harness::CheckReport report =
       report_of({}, "b2 h2 8x20 d16 sequences query_lengths=10,5 kv_lengths=20,20");
   EXPECT_FALSE(report.guard_intact);

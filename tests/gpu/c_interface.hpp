@@ -1,5 +1,4 @@
-// What the tests of the C interface share: a device that it borrowed, and problems and tensors as its
-// structures.
+// Shared by the tests of the C interface: a borrowed device, and problems and tensors as structures of C.
 #pragma once
 
 #include <vkattn/vkattn.h>
@@ -21,7 +20,7 @@
 
 namespace vkattn::tests {
 
-/// A handle that is given back at its end, which must not be refused.
+/// A handle that is given back in the destructor, where that must succeed.
 template <class Handle, auto kGiveBack>
 class Owned {
  public:
@@ -43,7 +42,7 @@ using OwnedPlan = Owned<vkattn_plan, &vkattn_plan_release>;
 using OwnedBindings = Owned<vkattn_bindings, &vkattn_bindings_destroy>;
 using OwnedSelfTest = Owned<vkattn_self_test, &vkattn_self_test_destroy>;
 
-/// Tensors, and a workspace of its own, as the structure that points at them.
+/// The tensors and the workspace of an execution, and the structure that points at them.
 struct Execution {
   std::vector<vkattn_binding> tensors;
   Buffer workspace;
@@ -63,7 +62,7 @@ class CInterfaceTest : public GpuTest {
     GpuTest::TearDown();
   }
 
-  /// The device of a runtime, with all that this has enabled on it; released by the caller.
+  /// Borrows a runtime's device with everything that is enabled on it. The caller releases it.
   vkattn_device* borrowed(const Runtime& from, const std::function<void(vkattn_device_desc&)>& change = {}) {
     const vkattn_physical_device physical = physical_device(from);
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
@@ -83,7 +82,7 @@ class CInterfaceTest : public GpuTest {
     EXPECT_EQ(vkattn_device_create(&desc, &device, &error_), VKATTN_SUCCESS) << error_.message;
     return device;
   }
-  /// The runtime's, with so many bytes of a piece of its memory for parameters.
+  /// Borrows the test's device, with the first `bytes` of a piece of its memory for parameters.
   vkattn_device* borrowed_with(const detail::ParameterPiece& memory, VkDeviceSize bytes) {
     return borrowed(runtime(), [&](vkattn_device_desc& desc) {
       desc.parameter_buffer = memory.buffer();
@@ -101,12 +100,12 @@ class CInterfaceTest : public GpuTest {
     physical.api_version = state.instance->api_version;
     return physical;
   }
-  /// That a call succeeded.
+  /// Checks that a call succeeded.
   [[nodiscard]] testing::AssertionResult done(vkattn_result result) const {
     if (result == VKATTN_SUCCESS) return testing::AssertionSuccess();
     return testing::AssertionFailure() << "result " << result << ": " << error_.message;
   }
-  /// That a call was refused with these words in its sentence.
+  /// Checks that a call was refused with these words in its sentence.
   [[nodiscard]] testing::AssertionResult refused(vkattn_result result, std::string_view words,
                                                  vkattn_result as = VKATTN_ERROR_INVALID_ARGUMENT) const {
     const bool says = std::string_view(error_.message).find(words) != std::string_view::npos;
@@ -115,7 +114,7 @@ class CInterfaceTest : public GpuTest {
            << "result " << result << " in place of " << as << ", '" << words << "': " << error_.message;
   }
 
-  /// The plan that `create` makes of a problem, on the test's device.
+  /// The plan that `create` makes for a problem on the test's device.
   template <class Create, class Desc>
   [[nodiscard]] OwnedPlan plan_of(Create* create, const Desc& desc,
                                   const vkattn_plan_options* options = nullptr) {
@@ -123,7 +122,7 @@ class CInterfaceTest : public GpuTest {
     EXPECT_TRUE(done(create(device_, &desc, options, &plan, &error_)));
     return OwnedPlan(plan);
   }
-  /// Of attention, by its problem string.
+  /// A plan of attention, for a problem string.
   [[nodiscard]] OwnedPlan plan_of_problem(std::string_view problem,
                                           const vkattn_plan_options* options = nullptr) {
     const AttentionDesc desc = parsed(problem).desc;
@@ -139,7 +138,8 @@ class CInterfaceTest : public GpuTest {
     EXPECT_TRUE(done(vkattn_plan_get_choice(plan, &choice, &error_)));
     return choice;
   }
-  /// A text that a function writes of a plan: its bytes first, then all of it with a 0 at its end.
+  /// A text about a plan. The function is called for the number of bytes, and then for the text with a 0 at
+  /// its end.
   template <class Tell>
   [[nodiscard]] static std::string text_of(Tell* tell, const vkattn_plan* plan) {
     std::string text(tell(plan, nullptr, 0), ' ');
@@ -148,7 +148,7 @@ class CInterfaceTest : public GpuTest {
     text.pop_back();
     return text;
   }
-  /// A list that a function gives of something: its length first, then its elements.
+  /// A list from a function that is called for the number of elements, and then for the elements.
   template <class Element, class Query, class... Of>
   [[nodiscard]] std::vector<Element> list_of(Query* query, Of... of) {
     std::uint32_t count = 0;
@@ -159,7 +159,7 @@ class CInterfaceTest : public GpuTest {
     return all;
   }
 
-  /// A plan's tensors, each in a place of its own.
+  /// The tensors of a plan, each in its own place of the buffer.
   [[nodiscard]] static std::vector<vkattn_binding> placed(const vkattn_plan* plan, const Buffer& buffer) {
     std::vector<vkattn_binding> tensors;
     VkDeviceSize at = 0;
@@ -187,7 +187,7 @@ class CInterfaceTest : public GpuTest {
     EXPECT_TRUE(done(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_)));
     return OwnedBindings(bindings);
   }
-  /// Executes what `call` records; its result.
+  /// Executes the commands that `call` records. Returns the result of `call`.
   template <class Call>
   vkattn_result recorded(const Call& call) {
     vkattn_result result = VKATTN_SUCCESS;
@@ -202,7 +202,7 @@ class CInterfaceTest : public GpuTest {
     return recorded(
         [&](VkCommandBuffer c) { return vkattn_record_push(plan, c, &execution, nullptr, &error_); });
   }
-  /// Binds, records and executes a plan, and destroys its bindings.
+  /// Binds, records and executes a plan, and then destroys its bindings.
   void execute(vkattn_plan* plan, const vkattn_execution& execution) {
     const OwnedBindings bindings = bindings_of_plan(plan, execution);
     ASSERT_TRUE(done(vkattn_bindings_rewrite(bindings, &execution, &error_)));
@@ -214,7 +214,7 @@ class CInterfaceTest : public GpuTest {
     EXPECT_TRUE(done(vkattn_self_test_create(device_, plan, VK_NULL_HANDLE, &test, &error_)));
     return OwnedSelfTest(test);
   }
-  /// What the check of a self-test makes of its memory.
+  /// What the check of a self-test says about its memory.
   [[nodiscard]] std::string difference_of(const vkattn_self_test* test,
                                           const std::vector<std::byte>& memory) {
     char text[256] = "untouched";
@@ -222,14 +222,14 @@ class CInterfaceTest : public GpuTest {
         done(vkattn_self_test_check(test, memory.data(), memory.size(), text, sizeof(text), &error_)));
     return text;
   }
-  /// That the self-test of a plan sees that nothing has run, and that results are right.
+  /// Checks that the self-test of a plan notices if nothing has run, and accepts right results.
   void expect_self_test_tells(const vkattn_plan* plan) {
     const OwnedSelfTest test = self_test_of(plan);
     std::vector<std::byte> memory(vkattn_self_test_buffer_bytes(test));
     EXPECT_EQ(vkattn_self_test_fill(test, memory.data(), memory.size() - 1, &error_),
               VKATTN_ERROR_INVALID_ARGUMENT);
     ASSERT_TRUE(done(vkattn_self_test_fill(test, memory.data(), memory.size(), &error_)));
-    // Before anything ran the outputs are no results.
+    // Before the execution the outputs are not results.
     EXPECT_NE(difference_of(test, memory), "");
     const Buffer buffer = filled_buffer(runtime(), memory);
     ASSERT_TRUE(done(recorded([&](VkCommandBuffer commands) {
@@ -237,7 +237,7 @@ class CInterfaceTest : public GpuTest {
     })));
     EXPECT_EQ(difference_of(test, elements_of<std::byte>(runtime(), buffer, memory.size())), "");
   }
-  /// Of any kind of plan.
+  /// The bindings of a plan of any kind.
   template <class Tensors>
   static std::vector<vkattn_binding> bindings_of(Tensors tensors) {
     std::vector<vkattn_binding> all;
@@ -248,7 +248,7 @@ class CInterfaceTest : public GpuTest {
     }
     return all;
   }
-  /// Problem strings as structures, which point at the strides of `desc`.
+  /// Problem strings as structures of C. They point at the strides of `desc`.
   static vkattn_attention_desc desc_of(AttentionDesc&& desc) = delete;
   static vkattn_attention_desc desc_of(const AttentionDesc& desc) {
     vkattn_attention_desc made = initial(vkattn_attention_desc_init);
@@ -264,7 +264,7 @@ class CInterfaceTest : public GpuTest {
     return made;
   }
 
-  /// Four heads of self-attention over rows of 32, with slopes of ALiBi from a buffer.
+  /// Self-attention with four heads over rows of 32, and ALiBi slopes from a buffer.
   static vkattn_attention_desc heads() {
     vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
     desc.batch = 2;
@@ -281,8 +281,8 @@ class CInterfaceTest : public GpuTest {
     desc.d_model = 32;
     return desc;
   }
-  /// One that averages weights, keeps what gradients need and turns queries and keys. `attention` is given
-  /// its weights.
+  /// A layer that averages weights, saves what gradients need and turns queries and keys. It sets
+  /// `attention.weights`.
   static vkattn_multi_head_attention_desc whole_layer_of(vkattn_attention_desc& attention) {
     attention.weights = VKATTN_WEIGHTS_STAGE_PROBABILITIES;
     vkattn_multi_head_attention_desc desc = layer_of(attention);

@@ -1,5 +1,5 @@
-// The C interface on a device: appends, merges, gradients, products and layers, whose bits are those of the
-// C++ classes.
+// The C interface on a device: appends, merges, gradients, products and layers give the bits of the C++
+// classes.
 #include <algorithm>
 #include <span>
 #include <tuple>
@@ -13,7 +13,7 @@ namespace {
 
 class CInterfaceLayers : public CInterfaceTest {
  protected:
-  /// Plans, asks and runs both on the same numbers, and compares every byte.
+  /// Makes and runs the plan of each interface on the same numbers. Compares their answers and every byte.
   template <class Desc>
   void expect_the_same(const Desc& desc) {
     SCOPED_TRACE(InC<Desc>::kName);
@@ -24,7 +24,7 @@ class CInterfaceLayers : public CInterfaceTest {
     const Buffer buffer = must(runtime().create_buffer(1U << 19U));
     const Execution execution = execution_of(c_plan, placed(c_plan, buffer));
     EXPECT_EQ(execution.its.workspace_size, plan.requirements().workspace_bytes);
-    // Small numbers of both signs, each another one; positions of a cache are 0.
+    // Small numbers of both signs, each different. Positions in a cache are 0.
     std::vector<float> numbers(buffer.size() / 4);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = static_cast<float>((i * 2654435761U >> 8U) % 4001) / 2000 - 1;
@@ -54,7 +54,7 @@ class CInterfaceLayers : public CInterfaceTest {
       expect_same_kernel(plan, c_plan);
     }
   }
-  /// One dispatch at a time.
+  /// Executes one dispatch at a time.
   void execute_slices(vkattn_plan* plan, const vkattn_execution& execution) {
     const OwnedBindings bindings = bindings_of_plan(plan, execution);
     const std::size_t count = list_of<double>(vkattn_plan_get_estimates, plan).size();
@@ -109,13 +109,13 @@ class CInterfaceLayers : public CInterfaceTest {
   }
 };
 
-// What the C++ plans are made of is what the unit tests of the C interface have compared member by member;
-// that a number is the tensor of its name is in tests/unit/every_operation_test.cpp.
+// The unit tests of the C interface compare the descriptors and options of C++ plans member by member.
+// tests/unit/every_operation_test.cpp checks that each tensor's number belongs to its name.
 TEST_F(CInterfaceLayers, PlansOfEveryOperationAreThoseOfCpp) {
   std::apply([&](const auto&... desc) { (expect_the_same(desc), ...); }, small_problems());
 }
 
-/// With weights and their mean, biases, and gradients that are added to what is there.
+/// A layer with weights and their mean, biases, and gradients that are added to earlier contents.
 TEST_F(CInterfaceLayers, WholeLayersAreThoseOfCpp) {
   vkattn_attention_desc attention = heads();
   const vkattn_multi_head_attention_desc whole = whole_layer_of(attention);
@@ -135,7 +135,7 @@ TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {
   expect_the_same(desc);
 }
 
-/// A weight is transposed. Block sizes are asked for by name.
+/// A weight is transposed, and the caller sets block sizes by name.
 TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
   MatmulDesc desc{.batch = 2, .rows = 13, .columns = 20, .inner = 300, .has_bias = true, .accumulates = true};
   desc.b.strides = MatrixStrides{0, 1, 300};

@@ -1,4 +1,4 @@
-// The C interface on a device: what is made, kept and asked beside computing.
+// The C interface on a device: making, keeping and asking plans and other objects.
 #include <array>
 #include <cstring>
 #include <string>
@@ -27,7 +27,7 @@ TEST_F(CInterfaceTest, ManyPlansAreCompiledByTheCallersWorkers) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(threads.size(), plans.size());
   for (vkattn_plan* const plan : plans) EXPECT_EQ(vkattn_plan_is_compiled(plan), 1U);
-  // At once, by the calling thread.
+  // The calling thread does each job at once.
   const auto at_once = [](void*, vkattn_job job, void* data) { job(data); };
   EXPECT_TRUE(done(vkattn_prewarm(plans.data(), count, at_once, nullptr, &error_)));
 }
@@ -87,7 +87,7 @@ TEST_F(CInterfaceTest, WhatIsWantedIsListed) {
     EXPECT_NE(std::strlen(each.gain), 0U);
     EXPECT_NE(std::strlen(each.name) + std::strlen(each.extension), 0U);
   }
-  // What the program does without is not supported; and it is left out of what is enabled.
+  // A feature that the program does without is not supported, and is missing among the enabled ones.
   const char* const kDisabled[] = {"VK_KHR_push_descriptor"};
   physical.disabled_extension_count = 1;
   std::uint32_t count = 0;
@@ -127,7 +127,7 @@ TEST_F(CInterfaceTest, EveryChoiceCanBeHad) {
   EXPECT_EQ(vkattn_query_choices(device_, &desc, nullptr, &count, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
-/// One of each kind that has kernels.
+/// One problem of each kind of plan that has several kernels.
 struct SmallProblems {
   explicit SmallProblems(const vkattn_attention_desc& heads) : attention(heads) {
     attention.kv_length = attention.head_dim = 8;
@@ -143,7 +143,8 @@ struct SmallProblems {
   vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
 };
 
-/// The first kernel without a reason against it is what a plan takes, of each kind that has kernels.
+/// A plan takes the first kernel without a reason against it. This holds for each kind of plan with several
+/// kernels.
 TEST_F(CInterfaceTest, KernelsAreListedWithReasonsAgainstThem) {
   const SmallProblems small(heads());
   const vkattn_attention_desc& attention = small.attention;
@@ -167,7 +168,7 @@ TEST_F(CInterfaceTest, KernelsAreListedWithReasonsAgainstThem) {
   }
 }
 
-/// Statistics are the driver's, of attention, gradients and products; or a sentence says why there are none.
+/// Attention, gradients and products have statistics of the driver, or a sentence says why there are none.
 TEST_F(CInterfaceTest, TheDriverTellsOfPipelines) {
   const SmallProblems small(heads());
   const vkattn_attention_desc& attention = small.attention;
@@ -227,14 +228,14 @@ TEST_F(CInterfaceTest, SlicesForFrames) {
     ASSERT_GT(dispatches, 3U);
     ASSERT_TRUE(done(vkattn_frame_budget_create(plan, &budget, &error_)));
   }
-  // It has its own estimates.
+  // The budget has its own estimates.
   vkattn_record_options slice = initial(vkattn_record_options_init);
   ASSERT_TRUE(done(vkattn_frame_budget_next(budget, 1e6, &slice, &error_)));
   EXPECT_EQ(slice.dispatch_count, 1U);
   ASSERT_TRUE(done(vkattn_frame_budget_measured(budget, &slice, 1e6, &error_)));
   EXPECT_DOUBLE_EQ(vkattn_frame_budget_estimate(budget, &slice), 1e6);
   EXPECT_LT(vkattn_frame_budget_estimate(budget, nullptr), 0);
-  // All that is left in a frame that is long enough, and then none.
+  // A frame that is long enough takes all remaining dispatches. Then none remain.
   ASSERT_TRUE(done(vkattn_frame_budget_next(budget, 1e12, &slice, &error_)));
   EXPECT_EQ(slice.first_dispatch, 1U);
   EXPECT_EQ(slice.dispatch_count, dispatches - 1);
@@ -272,7 +273,7 @@ TEST_F(CInterfaceTest, WrongUsesAreSentences) {
   const Problem problem = parsed("h2 33x40 d32");
   const vkattn_attention_desc desc = desc_of(problem.desc);
   vkattn_plan_options options = initial(vkattn_plan_options_init);
-  options.kv_splits = 2;  // so that there is a workspace
+  options.kv_splits = 2;  // so that the plan needs a workspace
   const OwnedPlan other = plan_of(vkattn_plan_create_attention, desc, &options);
   vkattn_plan* plan = nullptr;
   ASSERT_TRUE(done(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_)));

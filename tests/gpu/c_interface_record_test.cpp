@@ -1,5 +1,6 @@
-// Recording each kind of plan, by its class and by the function of C: nothing is allocated, and of a command
-// buffer nothing changes but what requirements() lists; and what bindings of each take.
+// Records each kind of plan by its class and by the function of C. Recording allocates nothing, and changes
+// only that state of a command buffer that requirements() lists. Bindings of each kind take the memory that
+// requirements() says.
 #include <tuple>
 #include <variant>
 #include <vector>
@@ -30,7 +31,7 @@ class CInterfaceRecordTest : public CInterfaceTest {
       all.push_back(plan_of(InC<Desc>::kCreate, CProblem<Desc>(desc).structure, &options));
     };
     std::apply([&](const auto&... desc) { (add(desc), ...); }, small_problems());
-    // And a layer with passes for its weights, and for turned queries and keys.
+    // Also a layer with passes for its weights, and for turned queries and keys.
     vkattn_attention_desc attention = heads();
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.push_descriptors = pushes ? 1 : 0;
@@ -42,7 +43,7 @@ class CInterfaceRecordTest : public CInterfaceTest {
     return execution_of(plan, placed(plan, arena_));
   }
 
-  /// Calls `use` with something that records the plan: by the function of C, then by the class.
+  /// Calls `use` with a function that records the plan: with the function of C, then with the class.
   template <class Use>
   void with_each_record(vkattn_plan* plan, bool pushes, const Use& use) {
     const Execution execution = bound_in_arena(plan);
@@ -77,7 +78,8 @@ class CInterfaceRecordTest : public CInterfaceTest {
         [&] { return plan.record(commands(), tensors, workspace, {.wait_for_earlier = true}).ok(); });
   }
 
-  /// Of the muted device, which does not look at it; C refuses null.
+  /// A command buffer for the muted device, which does not look at it. It is not null, because C refuses
+  /// null.
   static VkCommandBuffer commands() {
     static int anything = 0;
     return reinterpret_cast<VkCommandBuffer>(&anything);
@@ -132,7 +134,7 @@ TEST_F(CInterfaceRecordTest, ChangesWhatRequirementsListAndNothingElse) {
   }
 }
 
-// Bindings of all kinds at once take what requirements() say, and no byte more.
+// All bindings at once take the bytes that requirements() say, and not one more.
 TEST_F(CInterfaceRecordTest, ParameterBytesAreWhatBindingsTake) {
   VkDeviceSize bytes = 0;
   for (const OwnedPlan& plan : every_kind(false)) bytes += requirements_of(plan).parameter_bytes;

@@ -1,5 +1,4 @@
-// The C interface on a device: what it refuses of problems, options and uses of gradients, products and
-// layers.
+// The C interface on a device: refusals of problems, options and uses of gradients, products and layers.
 #include <vector>
 
 #include "gpu/c_interface.hpp"
@@ -7,7 +6,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// Each mistake with a word of the sentence that it gives.
+/// Each mistake stands with a word of its sentence.
 TEST_F(CInterfaceTest, WrongProblemsOfLayersAreRefusedByName) {
   const OwnedPlan other = plan_of_problem("33x40 d32");
   vkattn_plan* plan = other;

@@ -1,4 +1,4 @@
-// The C interface on a device: the plans that a layer is made of, which are tested one by one.
+// The C interface on a device: the plans that a layer is made of, each with its own self-test.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -31,8 +31,7 @@ class CInterfaceSteps : public CInterfaceTest {
   [[nodiscard]] OwnedPlan backward() {
     return plan_of(vkattn_plan_create_multi_head_attention_backward, backward_, &options_);
   }
-  /// All steps of a plan, each with the plan that is to be released. The list is asked for without them
-  /// first.
+  /// All steps of a layer, each with a plan that is released. The first call asks for their number only.
   struct Steps {
     std::vector<vkattn_layer_step> all;
     std::vector<OwnedPlan> plans;
@@ -42,7 +41,7 @@ class CInterfaceSteps : public CInterfaceTest {
     for (const vkattn_layer_step& step : steps.all) steps.plans.emplace_back(step.plan);
     return steps;
   }
-  /// The kernel of each kind of step that has one, each once.
+  /// The kernels that the steps of each kind use.
   [[nodiscard]] std::map<vkattn_step_kind, std::set<std::string>> kernels_of(const vkattn_plan* plan) {
     std::map<vkattn_step_kind, std::set<std::string>> kernels;
     const Steps steps = steps_of(plan);
@@ -78,7 +77,7 @@ TEST_F(CInterfaceSteps, EachIsTestedByItself) {
     vkattn_self_test* none = nullptr;
     EXPECT_TRUE(refused(vkattn_self_test_create(device_, layer, VK_NULL_HANDLE, &none, &error_),
                         "vkattn_plan_get_steps"));
-    layer = {};  // its steps are left
+    layer = {};  // its steps stay alive
     for (const vkattn_layer_step& step : steps.all) {
       SCOPED_TRACE(step.name);
       if (step.kind == VKATTN_STEP_KIND_APPEND) {
@@ -107,7 +106,7 @@ TEST_F(CInterfaceSteps, OnMatrixUnitsNeedTheirTests) {
   for (const vkattn_layer_step& step : steps.all) {
     EXPECT_EQ(vkattn_plan_needs_self_test(step.plan), 1U) << step.name;
   }
-  // One step is enough.
+  // One step with such a kernel is enough.
   options_.kernel = "tile";
   EXPECT_EQ(vkattn_plan_needs_self_test(forward()), 1U);
 }
@@ -141,7 +140,7 @@ TEST_F(CInterfaceSteps, AreThoseOfCppInTheirOrder) {
   expect_same(backward(), gradients.steps());
 }
 
-// What a step's test finds wrong is refused for what the step computes, and for nothing else.
+// If a step's test finds a wrong result, the kernel is refused for that kind of computation only.
 TEST_F(CInterfaceSteps, KernelsAreRefusedByWhatTheyCompute) {
   const auto of_forward = kernels_of(forward()), of_backward = kernels_of(backward());
   for (const auto& [kind, kernels] : of_backward) {
@@ -170,7 +169,7 @@ TEST_F(CInterfaceSteps, KernelsAreRefusedByWhatTheyCompute) {
 
 TEST_F(CInterfaceSteps, MistakesAreRefusedByName) {
   const OwnedPlan layer = forward();
-  // As many handles as there is room for.
+  // The call gives only as many handles as fit.
   const Steps all = steps_of(layer);
   std::vector<vkattn_layer_step> some(2);
   some[1].plan = layer;

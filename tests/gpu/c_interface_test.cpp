@@ -7,7 +7,7 @@
 namespace vkattn::tests {
 namespace {
 
-// On whatever kernel there is: those on matrix units are the ones that need it.
+// With any kernel: kernels on matrix units need it most.
 TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
   const Problem problem = parsed("hq4 hkv2 50x80 d32 f16 causal");
   const vkattn_attention_desc desc = desc_of(problem.desc);
@@ -15,7 +15,7 @@ TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
   const std::string configuration = text_of(vkattn_plan_get_configuration, plan);
   EXPECT_EQ(vkattn_plan_needs_self_test(plan) != 0, configuration.starts_with("matrix"));
   expect_self_test_tells(plan);
-  // A kernel that failed is passed over, with the reason in describe().
+  // A kernel that failed is passed over. describe() has the reason.
   const std::string kernel = configuration.substr(0, configuration.find(','));
   const vkattn_kernel_refusal refusal{kernel.c_str(), "it was wrong"}, unknown{"tiles", "it was wrong"};
   vkattn_plan_options options = initial(vkattn_plan_options_init);
@@ -38,7 +38,7 @@ TEST_F(CInterfaceTest, SelfTestsAreOfTheDeviceOfTheirPlan) {
   RuntimeOptions kept_nowhere;
   kept_nowhere.pipeline_cache = false;
   const auto other = must(Runtime::create(kept_nowhere));
-  // The other runtime's, and of the same VkDevice borrowed once more.
+  // Devices of another runtime, and of the same VkDevice borrowed again.
   using OwnedDevice = Owned<vkattn_device, &vkattn_device_release>;
   const OwnedDevice other_device(borrowed(other)), again(borrowed(runtime()));
   vkattn_self_test* test = nullptr;
@@ -51,7 +51,7 @@ TEST_F(CInterfaceTest, SelfTestsAreOfTheDeviceOfTheirPlan) {
 }
 
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
-// Where it was compiled, and where its bytes were loaded.
+// The function is compiled, saved and released. Its loaded bytes then work without a compiler.
 TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
   const vkattn_score_buffer buffer{"bias", VKATTN_SCORE_BUFFER_FLOAT};
   vkattn_score_function_desc source = initial(vkattn_score_function_desc_init);
@@ -84,20 +84,20 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
   vkattn_score_function* loaded = nullptr;
   ASSERT_TRUE(done(vkattn_score_function_load(blob.data(), blob.size(), &loaded, &error_)));
 
-  // Two keys of equal scores, of which the first has log(3) more: weights 3/4 and 1/4.
+  // Two keys have equal scores, and the first gets a bias of log(3). So the weights are 3/4 and 1/4.
   const Problem problem = parsed("1x2 d1");
   vkattn_attention_desc desc = desc_of(problem.desc);
   desc.score_function = loaded;
   vkattn_plan_options options = initial(vkattn_plan_options_init);
-  options.kernel = "tile";  // left out of the bytes
+  options.kernel = "tile";  // a kernel that is left out of the bytes
   vkattn_plan* none = nullptr;
   EXPECT_TRUE(refused(vkattn_plan_create_attention(device_, &desc, &options, &none, &error_),
                       "saved without the shader attention_tile", VKATTN_ERROR_UNSUPPORTED));
   options.kernel = "lane";
   const OwnedPlan plan = plan_of(vkattn_plan_create_attention, desc, &options);
-  EXPECT_EQ(vkattn_score_function_release(loaded), VKATTN_SUCCESS);  // the plan has it
+  EXPECT_EQ(vkattn_score_function_release(loaded), VKATTN_SUCCESS);  // the plan keeps it
   std::vector<float> elements(256);
-  elements[0] = 1;                     // the query; keys are 0
+  elements[0] = 1;                     // the query; the keys are 0
   elements[32] = 4, elements[33] = 8;  // values
   elements[64] = std::log(3.0F);       // biases
   const Buffer all = filled_buffer(runtime(), elements);
@@ -140,7 +140,7 @@ TEST_F(CInterfaceTest, AttentionIsRight) {
     const auto estimates = list_of<double>(vkattn_plan_get_estimates, plan);
     ASSERT_EQ(estimates.size(), dispatches);
     EXPECT_GT(estimates.front(), 0.0);
-    // In two slices.
+    // Records it in two slices.
     vkattn_record_options slice = initial(vkattn_record_options_init);
     slice.dispatch_count = 1;
     ASSERT_TRUE(done(record(plan, bindings, &slice)));

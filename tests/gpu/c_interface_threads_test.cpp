@@ -1,4 +1,5 @@
-// The C interface by many threads: plans are made, asked and given back beside one that is recorded.
+// The C interface with many threads: they make plans, ask them and give them back while another thread
+// records a plan.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -13,7 +14,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// What one thread does again and again; each has an error of its own.
+/// The work that one thread repeats. Each thread has its own error object.
 class Planner {
  public:
   Planner(vkattn_device* device, vkattn_plan* shared, const vkattn_execution& execution)
@@ -49,7 +50,7 @@ class Planner {
     layer.d_model = 8;
     return is_done(vkattn_plan_create_multi_head_attention(device_, &layer, &options, &plan_, &error_));
   }
-  /// Asks a plan that was made and gives it back.
+  /// Asks a plan for its properties and gives it back.
   [[nodiscard]] bool is_done(vkattn_result result) {
     if (result != VKATTN_SUCCESS) return false;
     vkattn_requirements needs = initial(vkattn_requirements_init);
@@ -58,7 +59,7 @@ class Planner {
            vkattn_plan_get_requirements(plan_, &needs, &error_) == VKATTN_SUCCESS &&
            vkattn_plan_release(plan_) == VKATTN_SUCCESS;
   }
-  /// The plan that another thread records meanwhile.
+  /// Uses the plan that another thread records at the same time.
   [[nodiscard]] bool use_shared() {
     if (vkattn_plan_retain(shared_) != VKATTN_SUCCESS) return false;
     vkattn_bindings* bindings = nullptr;
@@ -72,7 +73,7 @@ class Planner {
 
   vkattn_device* device_;
   vkattn_plan* shared_;
-  vkattn_plan* plan_ = nullptr;  ///< of its own
+  vkattn_plan* plan_ = nullptr;  ///< the thread's own plan
   vkattn_execution execution_;
   vkattn_error error_ = initial(vkattn_error_init);
 };
@@ -106,10 +107,10 @@ TEST_F(CInterfaceTest, ThreadsMakePlansMeanwhileOneIsRecorded) {
   EXPECT_EQ(vkattn_plan_retain(shared), VKATTN_ERROR_INVALID_ARGUMENT) << "every reference was given back";
 }
 
-/// What becomes of the job that `submit` throws at.
+/// What happens to the job for which `submit` throws.
 enum class LastJob { kDropped, kDone, kBegun };
 
-/// Takes two jobs, which its threads begin when it has thrown at the third.
+/// Takes two jobs, which its threads begin after it has thrown for the third.
 struct ThrowingWorkers {
   LastJob last = LastJob::kDropped;
   std::uint32_t taken = 0;
@@ -122,7 +123,7 @@ struct ThrowingWorkers {
     if (workers.taken++ < 2) {
       workers.threads.emplace_back([job, data] {
         while (!has_thrown) std::this_thread::yield();
-        // So that a prewarm that does not wait is noticed.
+        // This delay shows if prewarm does not wait.
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         job(data);
       });
@@ -132,14 +133,15 @@ struct ThrowingWorkers {
     if (workers.last == LastJob::kBegun) {
       workers.threads.emplace_back([job, data] {
         job(data);
-        is_compiling = true;  // or has failed before
+        is_compiling = true;  // or it has failed before
       });
       while (!is_compiling) std::this_thread::yield();
     }
     has_thrown = true;
     throw std::runtime_error("no worker is left");
   }
-  /// Of a device of the test's own. One that was begun goes on when `submit` has thrown.
+  /// Holds up compilation on the test's own device. A compilation that has begun continues after `submit` has
+  /// thrown.
   static void hold_compilation(const Device& device) {
     auto& vk = own_state(device).vk;
     compile = vk.vkCreateComputePipelines;

@@ -1,4 +1,4 @@
-// What plans of appends refuse beside what those of every operation do (tests/unit/every_operation_test.cpp).
+// Refusals of append plans. tests/unit/every_operation_test.cpp has the refusals that all operations share.
 #include <vkattn/cache.hpp>
 
 #include "cache/append_tensors.hpp"
@@ -37,7 +37,7 @@ AppendTensors tensors_in(const Buffer& buffer) {
 
 using CacheBindingsTest = GpuTest;
 
-/// float8 is written by whole words, so the range must have the last one.
+/// float8 is written in whole words, so the range must contain the last one.
 TEST_F(CacheBindingsTest, RangesThatEndInsideAWordAreRefused) {
   const AppendDesc desc = quantise_desc({1, 1, 1, 5}, {DataType::kFloat32, Strides{0, 0, 0, 1}, 0},
                                         {DataType::kFloat8E4m3, Strides{0, 0, 0, 1}, 0});
@@ -55,7 +55,7 @@ TEST_F(CacheBindingsTest, RangesThatEndInsideAWordAreRefused) {
 
 TEST_F(CacheBindingsTest, CumulativeLengthsAreOneMoreThanEntries) {
   AppendDesc desc = small_desc();
-  desc.set_layout(Layout::kBhsd);  // strides of packed rows
+  desc.set_layout(Layout::kBhsd);  // strides for packed rows
   desc.new_lengths = Lengths::kPacked;
   desc.total_new_length = 2;
   const auto plan = must(AppendPlan::create(runtime().device(), desc));
@@ -71,7 +71,7 @@ TEST_F(CacheBindingsTest, LimitsAreNamedWithBothNumbers) {
   const Device small = device_with([](Capabilities& c) { c.max_storage_buffer_range = 4095; });
   EXPECT_TRUE(is_refused(AppendPlan::create(small, small_desc()), ErrorCode::kLimitExceeded,
                          {"cache_key", "4096", "maxStorageBufferRange", "4095"}));
-  // More invocations than 32 bits count: rows that all lie in the same place of a ring.
+  // The invocations do not fit 32 bits: many rows that all lie in the same place of a ring.
   AppendDesc desc = small_desc();
   desc.new_length = 1 << 30;
   desc.query_heads = 0;

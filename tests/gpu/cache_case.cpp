@@ -1,4 +1,4 @@
-// The appends that tests begin with: see cache_run.hpp.
+// The append problems that tests start from: see cache_run.hpp.
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,4 @@
-// Buffers of an append as they are on the host: their elements, and what lies around them.
+// The buffers of an append on the host: elements, and the bytes around them.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -12,10 +12,10 @@ namespace vkattn::tests {
 
 inline constexpr std::size_t kGuardBytes = 256;
 
-/// A buffer and what should be in it.
+/// A buffer and its expected contents.
 struct Image {
   std::vector<std::byte> bytes;
-  std::size_t offset = 0;  ///< of the first element
+  std::size_t offset = 0;  ///< byte of the first element
   Buffer buffer;
 
   [[nodiscard]] BufferRange range() const {
@@ -26,7 +26,7 @@ struct Image {
   }
 };
 
-/// An image without elements stays empty. Words differ from their neighbours.
+/// An image without elements stays empty. Neighbouring words differ.
 inline Image make_image(std::int64_t bytes, std::int64_t shift_bytes, std::uint32_t filler) {
   Image image;
   if (bytes == 0) return image;
@@ -40,7 +40,8 @@ inline Image make_image(std::int64_t bytes, std::int64_t shift_bytes, std::uint3
   return image;
 }
 
-/// The byte of an element of a row-major tensor from its first one on; of a block, its first byte.
+/// The offset of an element from the first element of a row-major tensor. In a block format it is the offset
+/// of the block's first byte.
 inline std::int64_t byte_of(const TensorDesc& tensor, std::int64_t b, std::int64_t h, std::int64_t r,
                             std::int64_t d) {
   const Strides& s = *tensor.strides;

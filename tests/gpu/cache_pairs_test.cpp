@@ -1,5 +1,5 @@
 // A covering set of appends: every two choices of storage, dims, rotation, place, lengths and memory meet in
-// one of them. What is at the ends of something is in cache_test.cpp and rotary_test.cpp.
+// one of them. cache_test.cpp and rotary_test.cpp test extreme values.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ constexpr std::array<CacheTypes, 7> kCaches{{{DataType::kFloat32, DataType::kFlo
                                              {DataType::kFloat8E4m3, DataType::kFloat8E4m3},
                                              {DataType::kQ8_0, DataType::kFloat16}}};
 
-/// Of keys and values; multiples of 32 where they are stored in blocks.
+/// The dims of keys and values. In blocks they are rounded to multiples of 32.
 struct Dims {
   std::int64_t head, value;
 };
@@ -58,8 +58,8 @@ constexpr std::array<Rotation, 5> kRotations{{{RotaryStyle::kNone, Turned::kNoth
                                               {RotaryStyle::kHalfSplit, Turned::kAll},
                                               {RotaryStyle::kHalfSplit, Turned::kSome}}};
 
-constexpr std::size_t kRing = 1;                              ///< of kPlace: contiguous, a ring, and pages
-constexpr std::array<std::int64_t, 5> kRows{0, 4, 1, 3, 16};  ///< of the ring or a page
+constexpr std::size_t kRing = 1;  ///< value of kPlace; kPlace is contiguous, a ring, or pages
+constexpr std::array<std::int64_t, 5> kRows{0, 4, 1, 3, 16};  ///< rows of the ring or of a page
 
 struct Memory {
   std::uint32_t alignment;
@@ -93,7 +93,7 @@ std::int64_t in_whole_blocks(std::int64_t dims, DataType type) {
   return has_blocks(type) ? (dims + 31) / 32 * 32 : dims;
 }
 
-/// Of half-split pairs in blocks the dims are a multiple of 8, others end anywhere within four.
+/// In blocks the dims of half-split pairs are a multiple of 8. Other dims need not be a multiple of 4.
 void turn(AppendDesc& desc, const Rotation& rotation) {
   desc.rotary.style = rotation.style;
   const bool whole = rotation.turned == Turned::kAll;
@@ -113,7 +113,7 @@ void place(AppendCase& test, std::size_t choice) {
   }
 }
 
-/// Elements two apart, and some free ones behind rows, heads and batch entries.
+/// Elements lie two apart, and free elements follow rows, heads and batch entries.
 Strides padded(DataType type, const TensorExtents& e) {
   const std::int64_t dim = has_blocks(type) ? 1 : 2, free = has_blocks(type) ? 32 : 3;
   const std::int64_t row = e.dims * dim + free, head = row * e.rows + free;
@@ -128,7 +128,7 @@ void pad(AppendDesc& desc) {
   desc.cache_value.strides = padded(desc.cache_value.type, cache_extents(desc, desc.value_dim));
 }
 
-/// Three batch entries with up to 5 new rows for 12 positions or more.
+/// Three batch entries with up to 5 new rows, for 12 or more positions.
 AppendCase case_of(const FactorRow& row) {
   const CacheTypes& types = kCaches[row[kCache]];
   AppendCase test = small_append(kSources[row[kSource]], types.key);

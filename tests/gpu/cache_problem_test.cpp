@@ -1,4 +1,4 @@
-// Problems whose last keys come into the cache on the device: append= and rotary=.
+// Problems whose last keys the device appends to the cache: the words append= and rotary=.
 #include <string>
 
 #include "gpu/support.hpp"
@@ -8,8 +8,8 @@ namespace {
 
 class CacheProblems : public GpuTest {};
 
-/// The bytes of the caches are compared with filling them on the host, then attention with the reference.
-/// New rows of packed queries are packed like these, by the same cumulative lengths.
+/// Compares the bytes of the caches with caches that the host filled, and then attention with the reference.
+/// If queries are packed, new rows are packed like them, with the same cumulative lengths.
 TEST_F(CacheProblems, AppendedKeysAreSeen) {
   for (const char* const words : part_of(
            {"f16 append=9 kv_lengths=40,3,70 causal align=bottom-right",
@@ -24,13 +24,13 @@ TEST_F(CacheProblems, AppendedKeysAreSeen) {
   }
 }
 
-/// What the append is compared with can differ: with other rows in the cache it does.
+/// The comparison after an append can fail: other rows in the cache change the result.
 TEST_F(CacheProblems, RotationChangesTheResult) {
   const auto first_output = [&](const char* text) {
     const Problem problem = parsed(text);
     auto run = harness::ProblemRun::create(runtime(), problem);
     EXPECT_TRUE(run.ok() && run->fill_inputs().ok());
-    return read_element(runtime(), run->key(), problem.desc.key, 69 * 32);  // of the last key
+    return read_element(runtime(), run->key(), problem.desc.key, 69 * 32);  // an element of the last key
   };
   EXPECT_NE(first_output("5x70 d32 append=5 rotary=half-split"), first_output("5x70 d32 append=5"));
 }

@@ -1,4 +1,4 @@
-// The way of an append through the device and the reference: see cache_run.hpp.
+// Runs an append on the device and on the reference: see cache_run.hpp.
 #include "gpu/cache_run.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace vkattn::tests {
 
 namespace {
 
-/// One of the tensors of new rows, with where it goes.
+/// One of the tensors of new rows, and its target.
 struct Part {
   const char* name;
   BufferRange AppendTensors::*source_range;
@@ -54,7 +54,8 @@ class AppendRun {
     return plan;
   }
 
-  /// Of all rows, each with what is there before: new rows and numbers between NaN, other words elsewhere.
+  /// Fills all buffers with their contents before the append: new rows and numbers between NaN, other words
+  /// elsewhere.
   void make_images() {
     using T = AppendTensors;
     parts_ = {{"key", &T::key, &T::cache_key, true, true, &test_.key_scales},
@@ -113,7 +114,7 @@ class AppendRun {
     }
   }
 
-  /// Never 0 and, as float16, never subnormal: a device may flush those.
+  /// Never 0, and in float16 never subnormal, because a device may flush subnormals.
   std::uint32_t random_element(DataType type, std::uint64_t stream, std::uint64_t counter) const {
     if (test_.any_bits) {
       const std::uint64_t bits = harness::random_bits(stream, counter);
@@ -148,7 +149,8 @@ class AppendRun {
       if (target.bytes.empty()) continue;
       got_.offset = target.offset;
       got_.bytes = elements_of<std::byte>(runtime_, target.buffer, target.bytes.size());
-      // Expectations are made of the source, which in place is the target: row by row, elements read first.
+      // Expected rows are computed from the source, which in place is also the target. Each row's elements
+      // are read before it is written.
       if (auto r = expect_rows(part, target); !r) return r;
     }
     if (test_.desc.writes_kv_lengths) expect_lengths();
@@ -188,7 +190,7 @@ class AppendRun {
     return new_rows(test_.desc, test_.new_lengths, test_.cumulative_new_lengths, b);
   }
 
-  /// That a row is another batch entry's as well: it is appended for one of the two.
+  /// Whether a row also belongs to another batch entry. Then either entry may append its row there.
   [[nodiscard]] bool is_shared(std::int64_t batch, const CacheRow& from) const {
     for (std::int64_t b = 0; b < test_.desc.batch; ++b) {
       const NewRows rows = rows_of(b);
@@ -199,7 +201,7 @@ class AppendRun {
     return false;
   }
 
-  /// That the elements of a row of the target are what they were.
+  /// Whether the elements of a row of the target are unchanged.
   [[nodiscard]] bool is_untouched(const Part& part, Image& target, const CacheRow& row, std::int64_t head) {
     for (std::int64_t d = 0; d < part.extents.dims; d += block_elements(part.target.type)) {
       const std::int64_t byte = byte_of(part.target, row.batch, head, row.row, d);
@@ -301,7 +303,7 @@ class AppendRun {
     return d < half ? d + half : d - half;
   }
 
-  /// Half a unit in the last place of a value that is not beyond the type's range.
+  /// Half a unit in the last place, for a value within the range of the type.
   static double storage_rounding(DataType type, double value, float scale) {
     const double magnitude = std::abs(value) * 1.0001;
     switch (type) {
@@ -316,14 +318,14 @@ class AppendRun {
     }
   }
 
-  /// A rotated block: its own scale decides how far elements may be off.
+  /// Compares a rotated block. Its own scale decides how far its elements may be off.
   testing::AssertionResult accept_block(const Part& part, std::span<std::byte> expected, std::int64_t byte,
                                         std::span<const double> row) {
     const auto got = got_.at(byte, block_bytes(part.target.type));
     const std::array<float, 32> elements = block_elements_of(part.target.type, got);
     double largest = 0;
     for (const double element : row) largest = std::max(largest, std::abs(element));
-    // Half a code, and the scale's own rounding at code 127; q4_0 has no code for the last half of the other
+    // Half a code, and the rounding of the scale at code 127. q4_0 has no code for the last half step at one
     // end of its range.
     const bool q8 = part.target.type == DataType::kQ8_0;
     const double allowed = largest * (q8 ? 0.57 / 127 : 1.01 / 8) + largest * 0x1p-19;
@@ -342,8 +344,8 @@ class AppendRun {
   const AppendCase& test_;
   const AppendRunOptions& options_;
   std::vector<Part> parts_;
-  detail::PerTensor<Image, AppendTensors> images_;  ///< what is expected, once it was executed
-  Image got_;                                       ///< the target as it came back
+  detail::PerTensor<Image, AppendTensors> images_;  ///< the expected contents, after the execution
+  Image got_;                                       ///< the target as the device has written it
   AppendReport report_;
 };
 

@@ -1,5 +1,5 @@
-// The ends of appends: bits that are copied, quantisation, lengths, positions and page tables of any content,
-// many entries, many rows. cache_pairs_test.cpp has what a cache may be, rotary_test.cpp rotation.
+// Extreme appends: copied bits, quantisation, lengths, positions and page tables with any contents, many
+// entries, many rows. cache_pairs_test.cpp varies the cache, rotary_test.cpp tests rotation.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,12 +24,12 @@ using CacheTest = AppendTest;
 TEST_F(CacheTest, BitsAreCopiedWhereTheTypeStays) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
     AppendCase test = small_append(type, type);
-    test.any_bits = true;  // NaN, infinities and subnormals among them
+    test.any_bits = true;  // contains NaN, infinities and subnormal numbers
     expect_right(test, name(type).data());
   }
 }
 
-/// As wherever tensors are aligned.
+/// Four elements are stored at once wherever tensors are aligned.
 TEST_F(CacheTest, FourElementsAreStoredAtOnce) {
   for (const DataType type :
        {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8E4m3}) {
@@ -39,7 +39,7 @@ TEST_F(CacheTest, FourElementsAreStoredAtOnce) {
   }
 }
 
-/// Lengths that a decode loop would read next, also where they replace the positions.
+/// Writes the lengths that a decode loop reads next, also into the buffer of the positions.
 TEST_F(CacheTest, LengthsAreWritten) {
   AppendCase test = small_append();
   test.desc.writes_kv_lengths = true;
@@ -58,7 +58,7 @@ TEST_F(CacheTest, LengthsAreWritten) {
   expect_right(test, "a ring has no end but int32's");
 }
 
-/// Whatever is in the buffers of positions, lengths and pages, nothing outside of the cache changes.
+/// Whatever the buffers of positions, lengths and pages contain, nothing outside of the cache changes.
 TEST_F(CacheTest, GarbageStaysInside) {
   const Numbers garbage{-1, kLeast, kMost, 1 << 30, -4, 11, 12, kMost - 4};
   for (const KeyMapping mapping : kMappings) {
@@ -69,12 +69,13 @@ TEST_F(CacheTest, GarbageStaysInside) {
       if (mapping == KeyMapping::kRing) use_ring(test, 12);
       if (mapping == KeyMapping::kPaged) {
         use_pages(test, 4, 3);
-        // Not the numbers of pages that other entries have: two rows in one place would race.
+        // Skips the numbers of pages that belong to other entries. Otherwise two rows would race for one
+        // place.
         for (std::size_t i = 0; i < garbage.size(); ++i) {
           const bool exists = garbage[i] >= 0 && garbage[i] < test.desc.cache.page_count;
           test.page_table[3 * i + i % 3] = exists ? -garbage[i] : garbage[i];
         }
-        // Of entry 2, which has rows.
+        // An entry of batch entry 2, which has rows.
         test.page_table[7] = static_cast<std::int32_t>(test.desc.cache.page_count);
       }
       use_positions(test, garbage);
@@ -87,7 +88,7 @@ TEST_F(CacheTest, GarbageStaysInside) {
   }
 }
 
-/// Each entry has the rows that clamped cumulative lengths give it, and nothing else changes.
+/// Each entry has the rows that its clamped cumulative lengths give it. Nothing else changes.
 TEST_F(CacheTest, GarbageInCumulativeLengthsStaysInside) {
   // No two entries share a row.
   const Numbers garbage[] = {
@@ -111,7 +112,7 @@ TEST_F(CacheTest, GarbageInCumulativeLengthsStaysInside) {
   }
 }
 
-/// More rows than the most of one entry, and more than there are: what is beyond is cut off.
+/// Lengths above an entry's maximum and above the total number of rows are cut off.
 TEST_F(CacheTest, LongPackedLengthsAreCutOff) {
   AppendCase test = small_append();
   test.desc.cache_length = 40;
@@ -120,13 +121,13 @@ TEST_F(CacheTest, LongPackedLengthsAreCutOff) {
   use_positions(test, {3, 4, 5});
   expect_right(test, "cut off");
   test.desc.new_length = 40;
-  use_positions(test, {37, 0, 27});  // only the last entry's fit
+  use_positions(test, {37, 0, 27});  // only the position of the last entry fits
   expect_right(test, "beyond the cache");
   use_packed(test, {0, 0, 0, 0}, 13);
   expect_right(test, "no rows");
 }
 
-/// A row of several entries is appended for one of them.
+/// A row that belongs to several entries is appended for one of them.
 TEST_F(CacheTest, SharedRowsStayInside) {
   AppendCase test = small_append(DataType::kFloat16, DataType::kFloat16);
   test.desc.writes_kv_lengths = true;
@@ -152,7 +153,7 @@ TEST_F(CacheTest, ManyPackedEntries) {
   expect_right(test, "131 entries");
 }
 
-/// A whole tensor of rows of float32.
+/// A whole tensor of float32 rows that are quantised.
 AppendCase quantisation(DataType cache, std::int64_t rows, std::int64_t dims) {
   AppendCase test;
   const Strides strides{0, 0, dims, 1};
@@ -161,7 +162,7 @@ AppendCase quantisation(DataType cache, std::int64_t rows, std::int64_t dims) {
   return test;
 }
 
-/// Values that quantisation has special rules for, in blocks of their own.
+/// Values for which quantisation has special rules, in blocks of their own.
 TEST_F(CacheTest, QuantisedExtremes) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const std::vector<std::vector<float>> rows{{0.0F},
@@ -195,7 +196,7 @@ TEST_F(CacheTest, QuantisedExtremes) {
   }
 }
 
-/// Many random elements of all magnitudes, and elements at and beside the halves between two codes.
+/// Many random elements of all magnitudes, and elements at and near the middle between two codes.
 TEST_F(CacheTest, QuantisedBitForBit) {
   for (const DataType cache : {DataType::kQ8_0, DataType::kQ4_0, DataType::kFloat8E4m3}) {
     AppendCase test = quantisation(cache, 1024, 256);
@@ -207,7 +208,7 @@ TEST_F(CacheTest, QuantisedBitForBit) {
       float& element = test.key_elements[i];
       element = static_cast<float>(uniform * magnitude);
       if (block % 2 == 0) continue;
-      // A block whose largest element is `magnitude`, and halves of its codes, some a little less.
+      // A block whose largest element is `magnitude`. The others are halves of its codes, some a little less.
       const double codes = cache == DataType::kQ8_0 ? 127 : 8;
       const double half = std::round(uniform * (codes - 1)) + 0.5;
       element = static_cast<float>(i % 32 == 7 ? -magnitude : half * magnitude / codes);
@@ -239,7 +240,7 @@ TEST_F(CacheTest, SeveralDispatchesAndFoldedGrids) {
   options.device = device_with([](Capabilities& c) { c.max_workgroup_count = {3, 65535, 65535}; });
   const AppendCase test = small_append(DataType::kFloat32, DataType::kFloat16);
   EXPECT_TRUE(appends_right(runtime(), test, options));
-  // Above 2^22 invocations: rows of one element, all of them the same.
+  // More than 2^22 invocations: rows of one element that are all equal.
   AppendDesc desc =
       quantise_desc({1, 1, (std::int64_t{1} << 22) + 100, 1}, {DataType::kFloat32, Strides{0, 0, 0, 1}, 0},
                     {DataType::kFloat16, Strides{0, 0, 1, 1}, 0});

@@ -1,4 +1,4 @@
-// The one-call form on host arrays.
+// Runtime::compute(), which takes host arrays and runs attention in one call.
 #include <vkattn/runtime.hpp>
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using ComputeTest = GpuTest;
 
-/// Two queries and keys whose scaled scores are 1 on the diagonal and 0 beside it.
+/// Two queries and keys. Their scaled scores are 1 on the diagonal and 0 elsewhere.
 const std::vector<float> kTwoRows{1, 0, 1, 0, 0, 1, 0, 1};
 const std::vector<float> kValues{2, 3, 5, 7};
 
@@ -32,7 +32,7 @@ TEST_F(ComputeTest, TheWorkedExample) {
   std::vector<float> output(4), lse(2);
   const HostTensors tensors{
       .query = kTwoRows, .key = kTwoRows, .value = kValues, .output = output, .lse = lse};
-  for (int call = 0; call < 2; ++call) {  // the second finds the plan of the first
+  for (int call = 0; call < 2; ++call) {  // the second call finds the plan of the first
     must(runtime().compute(desc, tensors));
     const float p = 1 / (1 + std::exp(-1.0F));
     const std::vector<float> expected{2 * p + 5 * (1 - p), 3 * p + 7 * (1 - p), 5 * p + 2 * (1 - p),
@@ -44,7 +44,7 @@ TEST_F(ComputeTest, TheWorkedExample) {
   }
 }
 
-/// A mask, a length and a row that is not written, which keeps what it had.
+/// A mask, a length, and a row that is not written and keeps its contents.
 TEST_F(ComputeTest, FeaturesTakeTheirArraysByName) {
   AttentionDesc desc = two_by_two();
   desc.mask.type = MaskType::kBytes;
@@ -74,7 +74,7 @@ TEST_F(ComputeTest, ArraysThatAreMissingOrTooSmallAreNamed) {
   is_missing(AttentionDesc{}, {}, {"query_length is not set"});
 }
 
-/// 16-bit tensors of an odd number of elements, and nothing at all.
+/// 16-bit tensors with an odd number of elements, and empty tensors.
 TEST_F(ComputeTest, OddAndEmptyArrays) {
   AttentionDesc desc{.query_length = 1, .kv_length = 1, .head_dim = 1};
   desc.set_type(DataType::kFloat16);
@@ -86,7 +86,7 @@ TEST_F(ComputeTest, OddAndEmptyArrays) {
   EXPECT_TRUE(runtime().compute(desc, {.key = one, .value = value}).ok());
 }
 
-/// Buffers that a call makes, and its copies from and to the staging buffer.
+/// Counts the buffers that a call makes, and its copies from and to the staging buffer.
 struct Copies {
   inline static std::vector<VkDeviceSize> buffers;
   inline static std::size_t uploads = 0, downloads = 0;
@@ -94,8 +94,8 @@ struct Copies {
   inline static PFN_vkCmdCopyBuffer copy = nullptr;
   inline static VkBuffer staging = VK_NULL_HANDLE;
 
-  /// Of a runtime's calls from here on. Memory is as on a device of its own: nothing is mapped but the
-  /// staging buffer.
+  /// Watches the calls of a runtime from here on. Memory behaves as on a discrete GPU: only the staging
+  /// buffer is mapped.
   static void watch(const Runtime& runtime) {
     detail::RuntimeState& state = detail::RuntimeState::of(runtime);
     state.staging = must(detail::create_buffer(state, 65536, true));
@@ -121,7 +121,7 @@ struct Copies {
   }
 };
 
-/// A runtime of the test's own, whose functions it may change.
+/// The test's own runtime, whose functions it may change.
 Runtime own_runtime(std::size_t kept_plans = 64) {
   RuntimeOptions options;
   options.pipeline_cache = false;
@@ -129,7 +129,7 @@ Runtime own_runtime(std::size_t kept_plans = 64) {
   return must(Runtime::create(options));
 }
 
-/// K has rows of 6 elements, and V is the first 2 of each: 4 keys, 96 bytes.
+/// K has rows of 6 elements. V is the first 2 of each: 4 keys, 96 bytes.
 TEST_F(ComputeTest, InputsThatShareMemoryAreCopiedOnce) {
   const Runtime runtime = own_runtime();
   AttentionDesc desc{.query_length = 4, .kv_length = 4, .head_dim = 6, .value_dim = 2};
@@ -149,8 +149,8 @@ TEST_F(ComputeTest, InputsThatShareMemoryAreCopiedOnce) {
   EXPECT_EQ(shared, apart);
 }
 
-/// One array of Q, K and V, whose heads begin at multiples of 16 bytes, and where they do not and cannot be
-/// bound as parts of one buffer.
+/// One array holds Q, K and V. If its heads begin at multiples of 16 bytes, they are parts of one buffer.
+/// Otherwise they cannot be bound as parts of it.
 TEST_F(ComputeTest, PackedInputsAreCopiedOnceWhereTheirPlacesAllowIt) {
   for (const std::int64_t dim : {4, 3}) {
     const Runtime runtime = own_runtime();
@@ -172,7 +172,7 @@ TEST_F(ComputeTest, PackedInputsAreCopiedOnceWhereTheirPlacesAllowIt) {
   }
 }
 
-/// Where rows have a gap, or there are more than the lengths say.
+/// Some elements are kept if rows have gaps, or if there are more rows than the lengths say.
 TEST_F(ComputeTest, OutputsAreUploadedOnlyWhereSomeOfThemIsKept) {
   const Runtime runtime = own_runtime();
   Copies::watch(runtime);
@@ -198,7 +198,7 @@ TEST_F(ComputeTest, OutputsAreUploadedOnlyWhereSomeOfThemIsKept) {
   EXPECT_EQ(Copies::uploads, 4U) << "with the row that is not written, and the length";
 }
 
-/// As many plans as the options say, those used last.
+/// Keeps as many plans as the options say, those that were used last.
 TEST_F(ComputeTest, PlansAreKept) {
   for (const std::size_t most : {std::size_t{0}, std::size_t{3}, std::size_t{64}}) {
     const Runtime runtime = own_runtime(most);

@@ -22,7 +22,7 @@ TEST_F(Decode, EveryNumberOfRows) {
   EXPECT_TRUE(right("b2 hq10 hkv2 3x150 d64 f16 lse causal align=bottom-right"));
 }
 
-// From 1024 keys on a pass before the kernel finds the steps to leave out.
+// From 1024 keys on, a pass before the kernel finds the steps to leave out.
 TEST_F(Decode, LongMasks) {
   for (const char* problem : part_of(
            {"b2 hq8 hkv2 1x1500 d64 f16 mask=bits:bhqk hidden=0.9 block=64 lse",
@@ -35,7 +35,7 @@ TEST_F(Decode, LongMasks) {
   EXPECT_EQ(plan.dispatches().front().pass, "block_mask");
 }
 
-/// Groups of threads lie in one subgroup whatever its size, where the device lets one be asked for.
+/// Groups of threads lie in one subgroup of any size, if the device lets a plan ask for a size.
 TEST_F(Decode, EverySubgroupSize) {
   const Capabilities& c = capabilities();
   if (!c.required_subgroup_size || !c.compute_full_subgroups || !c.subgroup_shuffle) {
@@ -56,7 +56,7 @@ TEST_F(Decode, EverySubgroupSize) {
   }
 }
 
-/// tile takes what decode refuses, by name, of devices whose subgroups cannot shuffle or have no known size.
+/// If subgroups cannot shuffle or have no known size, decode refuses by name and tile takes the problem.
 TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
   const std::pair<const char*, std::function<void(Capabilities&)>> devices[] = {
       {"subgroup shuffles", [](Capabilities& c) { c.subgroup_shuffle = false; }},
@@ -69,7 +69,7 @@ TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
   for (const auto& [word, change] : devices) {
     RunOptions options = seen_as("decode", [&, &weaken = change](Capabilities& c) {
       weaken(c);
-      c.device_type = DeviceType::kOther;  // in the order of preference of GPUs
+      c.device_type = DeviceType::kOther;  // makes the order of preference that of GPUs
     });
     EXPECT_TRUE(is_refused(make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options),
                            ErrorCode::kUnsupported, {"decode", word}));
@@ -81,7 +81,7 @@ TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
   }
 }
 
-/// Where a workgroup has no room for all rows they take several tiles.
+/// If a workgroup has no room for all rows, they are cut into several tiles.
 TEST_F(Decode, SmallSharedMemoryTakesTiles) {
   RunOptions options = seen_as("decode", [](Capabilities& c) {
     c.max_shared_memory_bytes = 16384;
@@ -92,8 +92,8 @@ TEST_F(Decode, SmallSharedMemoryTakesTiles) {
     EXPECT_GT(plan.dispatches().front().tile_count, 1U);
   };
   options.kv_splits = 1;
-  // What counts is a thread's share of a row: in subgroups of 4 rows half as wide have it. Wider ones are
-  // refused there.
+  // A thread's share of a row decides. In subgroups of 4, rows of half the width have that share, and wider
+  // rows are refused.
   const bool wide = capabilities().max_subgroup_size >= 8;
   const char* const problem = wide ? "hq4 hkv1 4x70 lse causal align=bottom-right d576 dv512"
                                    : "hq4 hkv1 4x70 lse causal align=bottom-right d288 dv256";

@@ -1,5 +1,5 @@
-// What is enabled on a device: all that is wanted, in whatever chain the caller has, and what is told of the
-// rest.
+// Enabling features on a device: everything that the library wants is enabled, in any chain of the caller,
+// and describe() names the rest.
 #include <vkattn/backward.hpp>
 #include <vkattn/device_features.hpp>
 #include <vkattn/matmul.hpp>
@@ -39,7 +39,7 @@ class DeviceFeaturesTest : public GpuTest {
     return {info.ppEnabledExtensionNames, info.ppEnabledExtensionNames + info.enabledExtensionCount};
   }
 
-  /// Makes a device of it and borrows that, as a program would.
+  /// Makes a VkDevice from the info and borrows it, as a program would.
   static void with_device(VkDeviceCreateInfo info, const std::function<void(const Device&)>& use) {
     const float priority = 1;
     VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
@@ -100,7 +100,7 @@ TEST_F(DeviceFeaturesTest, EverythingIsEnabledFromNothing) {
   EnableMemory memory;
   ASSERT_TRUE(enable_wanted(physical(), info, memory).ok());
   with_device(info, expect_everything);
-  // A second time changes nothing.
+  // A second call changes nothing.
   const void* const chain = info.pNext;
   const auto before = extensions(info);
   EnableMemory more;
@@ -144,7 +144,8 @@ TEST_F(DeviceFeaturesTest, StructuresThatAreThereAreAddedTo) {
   with_device(info, expect_everything);
 }
 
-/// A plan on a device with nothing enabled names what would give it the shader that it has on the whole one.
+/// A plan on a device with nothing enabled names the features that would give it the shader of the whole
+/// device.
 template <class Plan, class Options, class Desc>
 void expect_hint(const Device& whole, const Device& bare, const Desc& desc) {
   const auto all = must(Plan::create(whole, desc));
@@ -193,7 +194,7 @@ TEST_F(DeviceFeaturesTest, MistakesAreRefused) {
   EXPECT_TRUE(names(Device::borrow(borrowed).error(), ErrorCode::kInvalidArgument, {"api_version is 0"}));
 }
 
-// All or nothing: a bit that was set without its extension would make an invalid device.
+// All or nothing: a feature bit without its extension would make an invalid device.
 TEST_F(DeviceFeaturesTest, WithoutRoomNothingIsWritten) {
   const auto wanted = must(wanted_features(physical()));
   const std::size_t named =

@@ -1,4 +1,4 @@
-// Edges of the definition: nothing to see, nothing to do, and the example that everybody knows.
+// Edges of the definition: nothing to see, nothing to do, and the well-known example.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,7 +19,8 @@ class Edge : public KernelTest {
     std::vector<float> query, key, value;
     std::vector<double> scores;
   };
-  /// That output, lse and weights are the softmax of these scores, where the problem has them.
+  /// Checks that output, lse and weights, as far as the problem has them, are those of the softmax of these
+  /// scores.
   static void expect_example(const std::string& text, const Example& example) {
     const Problem problem = parsed(text);
     const AttentionDesc& desc = problem.desc;
@@ -92,7 +93,7 @@ TEST_P(Edge, NothingToWriteRecordsNothing) {
   }
 }
 
-/// Weights sigmoid(1) and sigmoid(-1).
+/// The weights are sigmoid(1) and sigmoid(-1).
 TEST_P(Edge, TheWorkedExample) {
   const std::vector<float> rows{1, 0, 1, 0, 0, 1, 0, 1};
   for (const char* type : part_of({"f32", "f16", "bf16"}))
@@ -100,8 +101,8 @@ TEST_P(Edge, TheWorkedExample) {
                    {rows, rows, {2, 3, 5, 7}, {1, 0, 0, 1}});
 }
 
-/// R. Karim's three tokens ("Illustrated: Self-Attention", 2019), which have no scale, and the same where no
-/// token sees a later one: docs/attention.md has the numbers.
+/// R. Karim's three tokens ("Illustrated: Self-Attention", 2019), which have no scale, and the same tokens
+/// with a causal mask. docs/attention.md has the numbers.
 TEST_P(Edge, TheWorkedExampleOfThreeTokens) {
   for (const char* causal : {"", " causal"}) {
     expect_example(std::string("3x3 d3 scale=1 weights=probabilities") + causal,
@@ -112,7 +113,8 @@ TEST_P(Edge, TheWorkedExampleOfThreeTokens) {
   }
 }
 
-/// One key: the output is its value, rounded once. Ties, the ends of the subnormal numbers and of the range.
+/// With one key the output is its value, rounded once. The values are ties, and the ends of the subnormal
+/// range and of the whole range.
 TEST_P(Edge, OutputsAreRoundedToNearestEven) {
   constexpr std::array<float, 16> kValues{
       0x1.01p0F, 0x1.03p0F,    -0x1.03p0F,   0x1.0101p0F, 0x1.002p0F, 0x1.006p0F, -0x1.006p0F, 0x1.00201p0F,

@@ -1,5 +1,5 @@
-// What a program sees of the library beside results: its allocator, its log, names and labels in captures,
-// and what is changed of a command buffer; and that nothing depends on any one feature of its device.
+// What a program sees of the library besides results: its allocator, its log, names and labels in captures,
+// and changed state of a command buffer. Also, the library needs no single feature of a device.
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/device_features.hpp>
@@ -27,7 +27,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// Host memory of Vulkan objects, counted.
+/// Counts the host memory of Vulkan objects.
 class CountedMemory {
  public:
   CountedMemory() {
@@ -81,7 +81,7 @@ class CountedMemory {
 
 class EmbeddingTest : public GpuTest {
  protected:
-  /// The runtime's device, as a program that has made it would borrow it.
+  /// The runtime's device, borrowed as a program would borrow its own.
   static DeviceDesc runtimes_device() {
     const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
     const VkDeviceCreateInfo& info = enabled();
@@ -126,11 +126,11 @@ class EmbeddingTest : public GpuTest {
     desc.saves_for_gradients = true;
     return desc;
   }
-  /// What the log is told of the plan of each kind.
+  /// The lines that the log gets about a plan of each kind.
   struct Kind {
-    std::string words;  ///< that its description begins with
+    std::string words;  ///< the start of its description
     std::function<bool(const Device&)> makes;
-    bool has_forms;  ///< others without 16-bit storage
+    bool has_forms;  ///< has other shaders without 16-bit storage
   };
   static std::vector<Kind> kinds() {
     return {
@@ -176,12 +176,12 @@ TEST_F(EmbeddingTest, WhatTheAllocatorGaveComesBack) {
     desc.allocator = memory.callbacks();
     const auto device = must(Device::borrow(desc));
     auto cache = must(PipelineCache::create(device, {}));
-    // With features: parameters take memory of the device's; in parts: with a second pass.
+    // Features make parameters take memory of the device. Parts add a second pass.
     const Problem problem = parsed("h2 3x200 d16 softcap=3");
     PlanOptions options{.pipeline_cache = cache.handle(), .kv_splits = 2};
     const auto made = must(AttentionPlan::create(device, problem.desc, options));
     const Bound it = bound(made, problem);
-    // A plan that is not made leaves nothing behind.
+    // A plan that is refused leaves nothing behind.
     options.kernel = "tile";
     options.tile = TileSizes{7, 7, 7};
     EXPECT_FALSE(AttentionPlan::create(device, problem.desc, options).ok());
@@ -193,7 +193,7 @@ TEST_F(EmbeddingTest, WhatTheAllocatorGaveComesBack) {
 }
 
 TEST_F(EmbeddingTest, ParametersTakeMemoryOfTheCallers) {
-  // A piece of what the runtime's device has is such memory.
+  // A piece of the memory of the runtime's device serves as the caller's memory.
   constexpr VkDeviceSize kBytes = 4096;
   const detail::ParameterPiece memory = runtime().device().state().parameters->take(kBytes).value();
   DeviceDesc desc = runtimes_device();
@@ -378,7 +378,7 @@ TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   const auto made = must(AttentionPlan::create(device, problem.desc, {.kernel = "tile", .kv_splits = 2}));
   made.record(VK_NULL_HANDLE, bound(made, problem).bindings);
   ASSERT_TRUE(PipelineCache::create(device, {}).ok());
-  // That of parameter memory has functions of its own (parameter_memory_test.cpp).
+  // Parameter memory has functions of its own (parameter_memory_test.cpp).
   for (const char* const name :
        {"vkattn pipeline layout", "vkattn set layout", "vkattn descriptor pool", "vkattn pipeline cache"}) {
     EXPECT_EQ(std::count(Spy::names.begin(), Spy::names.end(), name), 1) << name;
@@ -387,7 +387,7 @@ TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   EXPECT_EQ(Spy::open_labels, 0);
 }
 
-// On real devices without the feature, so that validation would tell of a shader that has need of it.
+// Uses real devices without the feature, so that validation reports a shader that needs it.
 TEST_F(EmbeddingTest, NothingDependsOnAnyOneFeature) {
   std::size_t tried = 0;
   for (const detail::DeviceFeatureRow& row : detail::device_feature_table()) {
@@ -398,13 +398,13 @@ TEST_F(EmbeddingTest, NothingDependsOnAnyOneFeature) {
     options.pipeline_cache = false;
     const auto without = Runtime::create(options);
     ASSERT_TRUE(without.ok()) << row.name << ": " << without.error().message;
-    // Push descriptors are an extension too.
+    // Push descriptors are also an extension, so the feature stays.
     const bool is_there = without->device().capabilities().*row.member;
     EXPECT_TRUE(!is_there || row.name == "pushDescriptor") << row.name;
     const std::string problem = "hq4 hkv2 3x70 d32 f16 softcap=3 lse";
     std::vector<std::string> kernels =
         accepting_kernels(parsed(problem).desc, without->device().capabilities());
-    // Where there is no time for all, each in turn, and in each part of the tests another.
+    // If only a part of the tests runs, each feature takes one kernel in turn, another in each part.
     const TestPart part = wanted_test_part();
     if (part.count > 1) kernels = {kernels[(tried + part.index) % kernels.size()]};
     for (const std::string& kernel : kernels) {

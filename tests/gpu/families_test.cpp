@@ -1,4 +1,4 @@
-// What the tile table and the kernels choose for families of GPUs, as if this device were one of them.
+// Runs what the tile table and the kernels choose for families of GPUs, as if this device were one of them.
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,7 +19,7 @@ class FamiliesTest : public GpuTest {
                        .family = family.name};
     return options;
   }
-  /// But for blocks that do not fit the shared memory.
+  /// Runs the problem with a block of tile, unless the block does not fit the shared memory.
   static void run_block(const TileSizes& tile, const char* problem, DataType arithmetic) {
     RunOptions options = on(kIntelGen12, "tile");
     options.tile = tile;
@@ -41,7 +41,8 @@ class FamiliesTest : public GpuTest {
   }
 };
 
-// Each block size once, on a problem whose last blocks are not full and one of fewer rows than a block has.
+// Runs each block size once, on problems whose last blocks are not full and on one with fewer rows than a
+// block.
 TEST_F(FamiliesTest, EveryBlockOfTile) {
   for (const TileSizes& tile : detail::all_tiles("tile")) {
     for (const char* problem :
@@ -51,8 +52,8 @@ TEST_F(FamiliesTest, EveryBlockOfTile) {
   }
 }
 
-// The same in float16 arithmetic, with the blocks that it has of its own, and the least sums that there are.
-// Sums of the output have 4 keys where a block has no more.
+// Runs each block size in float16 arithmetic, also the blocks that only this arithmetic has, and the smallest
+// sums. The sums of the output have 4 keys if a block has only 4.
 TEST_F(FamiliesTest, EveryBlockOfTileInFloat16) {
   if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
   std::vector<TileSizes> tiles = detail::all_tiles("tile");
@@ -78,9 +79,9 @@ TEST_F(FamiliesTest, Tile) {
   }
 }
 
-// Keys and values that stay float16 in shared memory: blocks that are not full, dims behind the last of a
-// chunk, windows. GCN has subgroups of 64, which this device may not have: rows are reduced through shared
-// memory there.
+// Keys and values stay float16 in shared memory: blocks that are not full, dims after the last whole chunk,
+// windows. GCN has subgroups of 64. If this device does not have them, rows are reduced through shared
+// memory.
 TEST_F(FamiliesTest, TileWithKeysAndValuesInFloat16) {
   using OfFamily = std::pair<GpuFamily, const char*>;
   for (const auto& [family, problem] : part_of({OfFamily{kAmdGcn, "hq4 hkv2 70x75 d128 f16 causal lse"},
@@ -100,15 +101,16 @@ TEST_F(FamiliesTest, Decode) {
   if (!capabilities().subgroup_shuffle) GTEST_SKIP() << "the device has no subgroup shuffles";
   for (const GpuFamily& family : kGpuFamilies) {
     const RunOptions options = on(family, "decode");
-    if (!options.device->capabilities().subgroup_shuffle) continue;  // its subgroups are not this device's
+    if (!options.device->capabilities().subgroup_shuffle)
+      continue;  // its subgroups are not those of this device
     for (const char* problem : decode_problems()) {
       EXPECT_TRUE(runs_right(runtime(), problem, options));
     }
   }
 }
 
-// Subgroups of 16 and more make an Intel GPU one of Xe2. lavapipe has such with LP_NATIVE_VECTOR_WIDTH=512,
-// as gpu.wide_subgroups runs this.
+// Subgroups of at least 16 lanes make an Intel GPU one of Xe2. lavapipe has them with
+// LP_NATIVE_VECTOR_WIDTH=512, which the CTest test gpu.wide_subgroups sets.
 TEST_F(FamiliesTest, Xe2InWideSubgroups) {
   RunOptions decode = on(kIntelXe2, "decode");
   if (!decode.device->capabilities().subgroup_shuffle) {
@@ -118,7 +120,7 @@ TEST_F(FamiliesTest, Xe2InWideSubgroups) {
     EXPECT_TRUE(runs_right(runtime(), problem, on(kIntelXe2, "tile")));
   }
   for (const char* problem : decode_problems()) EXPECT_TRUE(runs_right(runtime(), problem, decode));
-  // Limits of its own: two rows of a thread, and queries in registers none the less.
+  // Xe2 has limits of its own: a thread has two rows, and its queries still stay in registers.
   decode.inspect = [](const AttentionPlan& plan) {
     for (const char* words :
          {"4 rows x 16 keys a step, 128 invocations, 16 to a key", "queries in registers"})

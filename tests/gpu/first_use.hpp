@@ -1,4 +1,4 @@
-// Tests of what a runtime keeps of self-tests and times, in a folder of the test's own.
+// Tests of the self-tests and times that a runtime keeps, in a folder of the test's own.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace vkattn::tests {
 
 class FirstUseTest : public GpuTest {
  protected:
-  /// As another program would make it, later.
+  /// A new runtime, as another program would make it later.
   [[nodiscard]] Runtime fresh_runtime(const std::filesystem::path& tuning = {},
                                       bool self_tests = true) const {
     RuntimeOptions options{.device = capabilities().device_name,
@@ -23,14 +23,14 @@ class FirstUseTest : public GpuTest {
                            .self_tests = self_tests};
     return Runtime::create(options).value();
   }
-  /// The file of outcomes in the folder; empty where there is none.
+  /// The file of outcomes in the folder. Empty if there is none.
   [[nodiscard]] std::filesystem::path outcomes() const {
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       if (entry.path().filename().string().starts_with("self-tests-")) return entry.path();
     }
     return {};
   }
-  /// That the next runtime believes of every test that it failed.
+  /// Makes the next runtime believe that every test failed.
   void fail_all() const {
     std::string text = read_file(outcomes());
     for (std::size_t at = text.find("passed "); at != text.npos; at = text.find("passed ", at)) {
@@ -38,8 +38,8 @@ class FirstUseTest : public GpuTest {
     }
     write_file(outcomes(), text);
   }
-  /// That plans of a kernel are tested once, where it is named and where `others`, which come before it on
-  /// some device, are refused; and that one which failed is not used: tile, which is among the others, is.
+  /// Checks that plans of a kernel are tested once: if the kernel is named, and if `others`, which some
+  /// devices prefer, are refused. A kernel that failed is not used, but tile is, which is one of the others.
   template <class Options, class Make>
   void expect_tested(const char* kernel, const std::vector<const char*>& others, const Make& make) const {
     Options by_name, by_refusals, but_tile;

@@ -1,5 +1,5 @@
-// float16 arithmetic (PlanOptions::arithmetic_type): sums that show it, its limits, and what cannot do it.
-// Problems are those of pairs_test.cpp, block sizes of families_test.cpp, NaN of nan_test.cpp.
+// float16 arithmetic (PlanOptions::arithmetic_type): sums that show it, its limits, and refusals.
+// pairs_test.cpp has problems in it, families_test.cpp block sizes, nan_test.cpp NaN.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -25,7 +25,7 @@ class Float16Arithmetic : public GpuTest {
     return options;
   }
 
-  /// Gives all keys of a problem of one head a value, their elements too where these are given.
+  /// Gives all keys of a problem of one head a value, and optionally their elements too.
   static void fill_keys(const harness::ProblemRun& run, const std::function<float(std::int64_t)>& value,
                         float element = 0) {
     const AttentionDesc& desc = run.problem().desc;
@@ -48,9 +48,10 @@ class Float16Sums : public Float16Arithmetic {
   }
 };
 
-// By hand: equal scores, so that the output is the mean. In float16 2048 and 1 are 2048, in float32 2049. A 1
-// is lost where it is in the sum of 8 keys that has the 2048, in whatever order a compiler adds these and
-// whether it fuses multiplications with additions; and nowhere else. Dim d has its 1 in key d.
+// Computed by hand: scores are equal, so the output is the mean. In float16 2048 + 1 is 2048, in float32 it
+// is 2049. A 1 is lost if it is in the same sum of 8 keys as the 2048, in whatever order a compiler adds
+// these keys and whether or not it fuses multiplications and additions. Other 1s stay. Dim d has its 1 in key
+// d.
 TEST_F(Float16Sums, SumsOfEightProductsAreFloat16) {
   const Problem problem = parsed("1x32 d4 dv32 f16 output=f32");
   const AttentionDesc& desc = problem.desc;
@@ -69,10 +70,10 @@ TEST_F(Float16Sums, SumsOfEightProductsAreFloat16) {
   }
 }
 
-// By hand: all but one value are 1, so that seven of them are in a sum with 2048. One after the other behind
-// it they are all lost, which the tolerance of tests does not take into account; before it none is, and 2055
-// becomes 2056. A compiler may also add some of them first and then those, which gives what is between: but
-// never the odd 2055 of float32.
+// Computed by hand: all values but one are 1, so seven of them are in a sum with 2048. If they are added one
+// by one after the 2048, all are lost, which the tolerance of tests does not allow for. If they are added
+// before it, none is lost, and 2055 becomes 2056. A compiler may also add some of them first, which gives a
+// number between. But the result is never the odd 2055 of float32.
 TEST_F(Float16Sums, SumsOfEightProductsLoseNoMoreThanIsPromised) {
   const Problem problem = parsed("1x32 d4 f16 output=f32");
   for (const std::int64_t large_key : {16, 31}) {
@@ -88,9 +89,9 @@ TEST_F(Float16Sums, SumsOfEightProductsLoseNoMoreThanIsPromised) {
   }
 }
 
-// By hand: the lse of one key is its score. The key has 2048 and then ones, and query d has a 1 in its first
-// dim and in dim d: the 1 is lost where it is in the sum with the 2048, which is that of the even dims of the
-// first 32, whatever the order in which these are added.
+// Computed by hand: with one key the lse is its score. The key has 2048 and then ones. Query d has a 1 in its
+// first dim and in dim d. The 1 is lost if it is in the same sum as the 2048. That sum has the even dims of
+// the first 32, in whatever order they are added.
 TEST_F(Float16Sums, SumsOfSixteenDimsAreFloat16) {
   const Problem problem = parsed("64x1 d64 f16 scale=1 lse");
   const AttentionDesc& desc = problem.desc;
@@ -113,8 +114,8 @@ TEST_F(Float16Sums, SumsOfSixteenDimsAreFloat16) {
   }
 }
 
-// Queries are scaled before their products: without, sums of these would be beyond the largest float16,
-// 65504. By hand: equal scores of -100 * 128 * 64 / 8, and values of 3.
+// Queries are scaled before the products. Otherwise sums would exceed the largest float16, 65504. Computed by
+// hand: equal scores of -100 * 128 * 64 / 8, and values of 3.
 TEST_F(Float16Arithmetic, ScoresMayBeLarge) {
   const Problem problem = parsed("1x40 d64 f16 output=f32 lse");
   const AttentionDesc& desc = problem.desc;
@@ -126,7 +127,7 @@ TEST_F(Float16Arithmetic, ScoresMayBeLarge) {
   for (std::int64_t dim = 0; dim < 64; ++dim) {
     EXPECT_NEAR(read_element(runtime(), run.output(), desc.output, dim), 3.0F, 1e-5) << dim;
   }
-  // In float32 log2 units of these scores come in steps of 1/64.
+  // Scores of this size in log2 units come in steps of 1/64 in float32.
   EXPECT_NEAR(read_element(runtime(), run.lse(), TensorDesc{}, 0), -102400 + std::log(40.0), 0.05);
 }
 
@@ -138,7 +139,7 @@ TEST_F(Float16Arithmetic, IsFloat16OrFloat32) {
                          ErrorCode::kInvalidArgument, {"PlanOptions::arithmetic_type is bf16"}));
 }
 
-// What was measured in one arithmetic says nothing of the other.
+// Block sizes measured in one arithmetic are not used for the other.
 TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfTheirArithmetic) {
   const AttentionDesc desc = parsed("h2 64x64 d32 f16").desc.resolved();
   PlanOptions options{.arithmetic_type = DataType::kFloat16, .deferred_compilation = true};
@@ -161,7 +162,7 @@ TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfTheirArithmetic) {
   EXPECT_EQ(candidates.front(), (KernelTile{"tile", by_table.tile()}));
 }
 
-// Where the kernel is left to the library it is the one that can.
+// If the library chooses, it takes the kernel that has this arithmetic.
 TEST_F(Float16Arithmetic, ChoosesAKernelThatCan) {
   PlanOptions options{.arithmetic_type = DataType::kFloat16, .pipeline_cache = runtime().pipeline_cache()};
   const auto plan = must(AttentionPlan::create(runtime().device(), parsed("8x8 d16 f16").desc, options));

@@ -1,5 +1,5 @@
-// Families of GPUs that the device of the tests can be taken for: what the tile table and the kernels choose
-// there then runs here, in every third problem of some tests.
+// Families of GPUs that the tests' device can stand for. What the tile table and the kernels choose for a
+// family then runs on this device, in every third problem of some tests.
 #pragma once
 
 #include <vkattn/capabilities.hpp>
@@ -25,7 +25,7 @@ struct GpuFamily {
   const char* name;
   detail::Architecture architecture;
   std::uint32_t vendor_id;
-  std::uint32_t least_lanes;  ///< of its subgroups, which tell a vendor's families apart
+  std::uint32_t least_lanes;  ///< lanes of its subgroups, which distinguish the families of a vendor
 };
 
 inline constexpr GpuFamily kAmdGcn{"GCN", detail::Architecture::kAmdGcn, detail::kVendorAmd, 64};
@@ -44,10 +44,10 @@ inline constexpr GpuFamily kGpuFamilies[] = {
     kAdreno,
 };
 
-/// Makes capabilities those of the same device as if it were of the family. Features, limits and subgroups
-/// stay its own. Where these subgroups are another family's, their size is pretended, and nothing that
-/// depends on it can be had: rows are reduced through shared memory, decode and matrix refuse. For kernels on
-/// matrix units a CPU stays one: it takes long to unroll the loops that GPUs have there.
+/// Changes capabilities to those of the same device if it were of the family. Features, limits and subgroups
+/// stay. If the subgroups are those of another family, their size is pretended, and features that depend on
+/// it are off: rows are reduced through shared memory, and decode and matrix refuse. For kernels on matrix
+/// units a CPU stays a CPU, because it takes long to unroll the loops of the GPU forms.
 inline void pretend(Capabilities& c, const GpuFamily& family, std::string_view kernel) {
   c.vendor_id = family.vendor_id;
   if (c.is_cpu() && kernel.starts_with("matrix")) return;
@@ -57,7 +57,7 @@ inline void pretend(Capabilities& c, const GpuFamily& family, std::string_view k
   c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = family.least_lanes;
 }
 
-/// The device of a run as if it were of the family; nothing where its kernel refuses the problem there.
+/// The device of a run as if it were of the family. Nothing if its kernel refuses the problem there.
 [[nodiscard]] inline std::optional<Device> device_as(const GpuFamily& family, const RunOptions& options,
                                                      const Runtime& runtime, const AttentionDesc& desc) {
   const Device device = options.device.value_or(runtime.device());
@@ -67,7 +67,7 @@ inline void pretend(Capabilities& c, const GpuFamily& family, std::string_view k
   return device.state().seen_through(std::move(c));
 }
 
-/// Makes a run one on that device, where there is one.
+/// Makes a run use that device, if there is one.
 inline void run_as(const GpuFamily& family, RunOptions& options, const Runtime& runtime,
                    const AttentionDesc& desc) {
   std::optional<Device> device = device_as(family, options, runtime, desc);
@@ -76,12 +76,13 @@ inline void run_as(const GpuFamily& family, RunOptions& options, const Runtime& 
   options.family = family.name;
 }
 
-/// Has every third of a test's pipelines be one of a family, the families in turn. Each test of a
-/// suite begins elsewhere, and each part of it: of kernels that go through the same list and of short lists.
+/// Makes every third pipeline of a test one of a family. The families take turns. Each test of a suite and
+/// each part of the tests begins with another family, because kernels go through the same list and lists are
+/// short.
 class FamilyTurns {
  public:
-  /// The family that the next is to be of, null where it is the device's own: where it is not its turn, or
-  /// where every family refuses the problem, which leaves the turn to the one after it.
+  /// The family for the next pipeline. Null if it is the device's own: if it is not a family's turn, or if
+  /// every family refuses the problem. In the latter case the next call has the turn.
   [[nodiscard]] const GpuFamily* next(const RunOptions& options, const Runtime& runtime,
                                       const AttentionDesc& desc) {
     ++asked_;
@@ -99,10 +100,10 @@ class FamilyTurns {
     ++refused_;
     return nullptr;
   }
-  /// How many are of one.
+  /// The number of pipelines of a family.
   [[nodiscard]] std::size_t taken() const { return taken_; }
-  /// Fails where none is, though there were enough: of a few, all may be too wide for decode in the subgroups
-  /// of a CPU.
+  /// Fails if no pipeline was of a family although there were enough. If there are few, all may be too wide
+  /// for decode in the subgroups of a CPU.
   void expect_some() const {
     if (asked_ >= (refused_ == 0 ? kEvery : 4 * kEvery)) {
       EXPECT_GT(taken_, 0U) << "as on GPUs of families, of " << asked_;
@@ -110,7 +111,7 @@ class FamilyTurns {
   }
 
  private:
-  /// The place of the running test in its suite, whichever of them run.
+  /// The index of the running test in its suite, whichever tests are selected.
   static std::size_t place_of_test() {
     const testing::UnitTest& all = *testing::UnitTest::GetInstance();
     const testing::TestSuite& suite = *all.current_test_suite();

@@ -12,7 +12,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// Blocks of 32 are NaN by their scale, which comes first; they and float8 have no infinity.
+/// Blocks of 32 become NaN by their scale, which comes first. Blocks and float8 have no infinity.
 harness::Pattern pattern_of(DataType type, Bad bad) {
   const harness::Pattern nan = harness::input_filler(type);
   if (bad == Bad::kNotANumber || is_quantised(type)) return nan;
@@ -24,7 +24,7 @@ harness::Pattern pattern_of(DataType type, Bad bad) {
 
 SeenRows seen_rows(const AttentionDesc& desc, const reference::Inputs& inputs) {
   AttentionDesc with_weights = desc;
-  with_weights.weights = WeightsStage::kMasked;  // -inf where a key is hidden
+  with_weights.weights = WeightsStage::kMasked;  // shows hidden keys as -inf
   const std::int64_t group = desc.query_heads / desc.kv_heads;
   SeenRows seen;
   for (std::int64_t b = 0; b < desc.batch; ++b) {

@@ -1,4 +1,4 @@
-// Rows of Q, K and V that take part in nothing, however they are hidden, and bad numbers in them.
+// Rows of Q, K and V that take part in nothing, in every way to hide them, with bad numbers in them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace vkattn::tests {
 /// Rows of a tensor's memory: batch entry or page, head, row.
 using StoredRows = std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
 
-/// Those of K and V that some query sees, and those of Q that see some key.
+/// The rows of K and V that some query sees, and the rows of Q that see some key.
 struct SeenRows {
   StoredRows keys, queries;
 };
@@ -24,7 +24,7 @@ struct SeenRows {
 enum class Bad { kNotANumber, kPlusInfinity, kMinusInfinity };
 inline constexpr Bad kEveryBad[] = {Bad::kNotANumber, Bad::kPlusInfinity, Bad::kMinusInfinity};
 
-/// Writes that into all other rows of a tensor; how many elements, or blocks.
+/// Writes bad numbers into all other rows of a tensor. Returns how many elements or blocks it wrote.
 [[nodiscard]] std::size_t poison_unseen(const Runtime& runtime, const harness::TensorBuffer& tensor,
                                         const harness::TensorShape& shape, const StoredRows& seen, Bad bad);
 

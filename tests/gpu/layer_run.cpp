@@ -1,4 +1,4 @@
-// A layer on a device: see layer_run.hpp.
+// Runs a layer on a device: see layer_run.hpp.
 #include "gpu/layer_run.hpp"
 
 #include <gtest/gtest.h>

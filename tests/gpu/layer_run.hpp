@@ -1,5 +1,5 @@
 // A layer of multi-head attention on a device: inputs between NaN, poisoned outputs between guard bands, a
-// poisoned workspace, and the comparison with results of the same layer in float64.
+// poisoned workspace, and the comparison with the same layer in float64.
 #pragma once
 
 #include <vkattn/multi_head_attention.hpp>
@@ -18,38 +18,38 @@
 
 namespace vkattn::tests {
 
-/// Random numbers for everything that a layer reads but features, rounded to its storage types.
+/// Random numbers for everything that a layer reads except features, rounded to its storage types.
 [[nodiscard]] LayerData random_layer_data(const MultiHeadAttentionDesc& desc, std::uint64_t seed);
 
-/// The numbers of a parameter as it is stored; those of random_layer_data() are stored exactly.
+/// The bytes of a parameter. Those of random_layer_data() are stored exactly.
 [[nodiscard]] std::vector<std::byte> stored_parameter(const ParameterShape& parameter,
                                                       std::span<const float> values);
 
 class LayerRun {
  public:
-  /// Allocates and writes. `features` is MultiHeadAttentionTensors::attention; tensors begin `shift` elements
-  /// behind an aligned place.
+  /// Allocates and writes the tensors. `features` is MultiHeadAttentionTensors::attention. Tensors begin
+  /// `shift` elements after an aligned place.
   [[nodiscard]] static LayerRun create(const Runtime& runtime, const MultiHeadAttentionDesc& desc,
                                        const LayerData& data, const AttentionTensors& features,
                                        std::int64_t shift = 0);
 
-  /// Poisons what the plan writes, or fills it with ones where the plan adds to it, runs it and waits.
-  /// Dispatches are submitted `slice` at a time.
+  /// Poisons what the plan writes, or fills it with ones if the plan adds to it. Then runs the plan and
+  /// waits. `slice` dispatches are submitted at a time.
   /// @{
   void execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice = ~0U);
   void execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice = ~0U);
   /// @}
 
-  /// What was written, against what is expected: a message where something is wrong. The largest share of a
-  /// tolerance goes to `share`.
+  /// Compares the outputs with the expected ones. Returns a message if something is wrong. `share` gets the
+  /// largest share of a tolerance.
   [[nodiscard]] std::string check(const LayerResults& expected, double& share) const;
-  /// Every byte of what was written, and what lies around it.
+  /// Every byte of the outputs and of their guard bands.
   [[nodiscard]] std::map<std::string, std::vector<std::byte>> bytes() const;
 
   [[nodiscard]] MultiHeadAttentionTensors tensors() const;
   [[nodiscard]] MultiHeadAttentionBackwardTensors backward_tensors() const;
-  /// What an element must be off by at most: so many times the unit roundoff of the coarsest type on its way,
-  /// times the largest magnitude of its tensor.
+  /// The most that an element may be off: this many times the unit roundoff of the coarsest type that it
+  /// passes, times the largest magnitude of its tensor.
   static constexpr double kUnits = 64;
 
  private:
@@ -57,7 +57,7 @@ class LayerRun {
     harness::TensorBuffer buffer;
     DataType type = DataType::kFloat32;
     std::int64_t rows = 0, columns = 0;
-    bool adds = false;  ///< what is written is added to ones
+    bool adds = false;  ///< results are added to ones
   };
   using Tensors = std::map<std::string, Tensor>;
 
@@ -68,7 +68,7 @@ class LayerRun {
   void add_parameter(const ParameterShape& parameter, std::span<const float> values);
   void place_all(const LayerData& data);
   void prepare(const std::string& name, bool adds);
-  /// Of the mask, which is written without padding, of slopes and of sinks.
+  /// Prepares the gradients of the mask, which is written without padding, of slopes and of sinks.
   void prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc);
   [[nodiscard]] Buffer poisoned_buffer(VkDeviceSize bytes) const;
   [[nodiscard]] BufferRange range(const std::string& name) const;
@@ -83,8 +83,8 @@ class LayerRun {
   std::int64_t shift_ = 0;
   Tensors tensors_;
   Buffer saved_;
-  std::vector<bool> is_row_written_;  ///< of the output; empty: all are
-  std::vector<std::string> written_;  ///< by the last execution of each plan
+  std::vector<bool> is_row_written_;  ///< rows of the output; empty: all are written
+  std::vector<std::string> written_;  ///< tensors that the last execution of each plan wrote
 };
 
 }  // namespace vkattn::tests

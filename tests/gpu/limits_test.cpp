@@ -1,5 +1,5 @@
 // Plans for weaker devices: folded grids, windows of large tensors, split dispatches, and refusals that name
-// the limit with both numbers. The device is made to look weaker than it is.
+// the limit and the need in numbers. The device is made to look weaker than it is.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ namespace {
 
 class Limits : public AnyKernelTest {};
 
-/// In grids of at most 3 x 1000 workgroups.
+/// Expects grids of at most 3 x 1000 workgroups.
 void expect_folded(const AttentionPlan& plan) {
   ASSERT_FALSE(plan.dispatches().empty());
   for (const DispatchInfo& dispatch : plan.dispatches()) {
@@ -22,7 +22,7 @@ void expect_folded(const AttentionPlan& plan) {
   }
 }
 
-/// In several dispatches of at most 4 tiles, one after the other.
+/// Expects several dispatches of at most 4 tiles, one after the other.
 void expect_consecutive(const AttentionPlan& plan) {
   EXPECT_GT(plan.dispatches().size(), 1U);
   std::uint64_t next = 0;
@@ -33,7 +33,7 @@ void expect_consecutive(const AttentionPlan& plan) {
   }
 }
 
-/// With the keys of one head in several windows.
+/// Expects that the keys of one head are in several windows.
 void expect_cut_keys(const AttentionPlan& plan) {
   EXPECT_EQ(plan.dispatches().back().pass, "combine");
   EXPECT_GT(plan.dispatches().size(), 3U);
@@ -83,7 +83,7 @@ TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
            options);
 }
 
-/// What a row drops depends on its place in the whole problem.
+/// Whether an element is dropped depends on its place in the whole problem.
 TEST_P(Limits, DropoutOfRowsInSeveralWindows) {
   if (kernel() == "decode") GTEST_SKIP() << "takes too few rows to cut them";
   RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.max_storage_buffer_range = 8 * 1024; });
@@ -123,12 +123,12 @@ TEST_P(Limits, AreRefusedByName) {
           [](Capabilities& c) { c.max_buffer_size = 50'000; });
   refuses("h32 16x4 d32", {"query", "65536", "maxMemoryAllocationSize", "50000"},
           [](Capabilities& c) { c.max_memory_allocation_bytes = 50'000; });
-  // Before memory is asked for: 2^30 rows of 576 floats, 2.5 TB in each of four tensors.
+  // The plan refuses before memory is allocated: 2^30 rows of 576 floats, 2.5 TB in each of four tensors.
   refuses("1073741824x1073741824 d576", {"2473901162496", "is "},
-          [](Capabilities& c) { c.max_loop_iterations = 0; });  // a limit that comes first
+          [](Capabilities& c) { c.max_loop_iterations = 0; });  // this limit would be checked first
 }
 
-/// The least that Vulkan guarantees: 128 invocations and 16 KiB.
+/// The minimum that Vulkan guarantees: 128 invocations and 16 KiB.
 TEST_P(Limits, TheSmallestDeviceRunsEverything) {
   if (is_on_matrix_units()) GTEST_SKIP() << "has no matrix units";
   for (const char* problem :
@@ -143,7 +143,7 @@ TEST_P(Limits, TheSmallestDeviceRunsEverything) {
       c.device_type = DeviceType::kOther;
     });
     options.inspect = [](const AttentionPlan& plan) { EXPECT_LE(plan.shared_memory_bytes(), 16384U); };
-    if (kernel() == "decode") {  // needs shuffles; that tile runs such problems is another test
+    if (kernel() == "decode") {  // decode needs shuffles; another test shows that tile runs such problems
       EXPECT_TRUE(is_refused(make_plan(runtime(), parsed(fitted(problem)).desc, options),
                              ErrorCode::kUnsupported, {"decode", "subgroup shuffles"}));
       continue;
@@ -154,7 +154,8 @@ TEST_P(Limits, TheSmallestDeviceRunsEverything) {
 
 using LimitsOfOneKernel = GpuTest;
 
-/// With lane only: 70000 workgroups with barriers take minutes on SwiftShader. GridsAreFolded has the others.
+/// Only lane runs this: 70000 workgroups with barriers take minutes on SwiftShader. GridsAreFolded tests the
+/// other kernels.
 TEST_F(LimitsOfOneKernel, BatchTimesHeadsBeyond65535) {
   RunOptions options = seen_as("lane", [](Capabilities& c) {
     c.max_workgroup_count = {65535, 65535, 65535};
@@ -168,7 +169,7 @@ TEST_F(LimitsOfOneKernel, BatchTimesHeadsBeyond65535) {
 }
 
 TEST_F(LimitsOfOneKernel, TheNextKernelIsAskedWhereOneDoesNotFit) {
-  // As a GPU, where matrix2 comes first if there is one: with tensor addressing it cannot cut the keys.
+  // As a GPU, which prefers matrix2 if it exists. With tensor addressing matrix2 cannot cut the keys.
   RunOptions options;
   options.device = device_with([](Capabilities& c) {
     c.device_type = DeviceType::kDiscreteGpu;
@@ -177,7 +178,7 @@ TEST_F(LimitsOfOneKernel, TheNextKernelIsAskedWhereOneDoesNotFit) {
     c.flexible_matrices = {{16, 16, 16, "f16", "f16", "f32", "f32", "workgroup", 128}};
     c.max_flexible_matrix_dimension = c.max_matrix_workgroup_size = 1024;
   });
-  // As many rows as make every subgroup of matrix pass the same barriers, which lavapipe needs.
+  // With this many rows every subgroup of matrix passes the same barriers, which lavapipe needs.
   const Problem problem = parsed("h2 64x600 d32 f16 lse");
   const auto plan = must(make_plan(runtime(), problem.desc, options));
   EXPECT_NE(plan.kernel_name(), "matrix2");
@@ -185,7 +186,8 @@ TEST_F(LimitsOfOneKernel, TheNextKernelIsAskedWhereOneDoesNotFit) {
     if (support.kernel != "matrix2" || !support.reason.empty()) continue;
     EXPECT_TRUE(has(plan.describe(), "refused: matrix2: one head of the key tensor"));
   }
-  // Its form for GPUs has subgroups without rows pass fewer barriers, which CPU implementations cannot do.
+  // In the matrix kernel's form for GPUs, subgroups without rows pass fewer barriers. CPU implementations
+  // cannot do that.
   if (plan.kernel_name() == "matrix") return;
   harness::ProblemRun run = ready_run(problem);
   ASSERT_TRUE(run.execute(plan).ok());
@@ -202,7 +204,7 @@ TEST_F(LimitsOfOneKernel, AWorkspaceForSumsIsDoneWithoutWhereItDoesNotFit) {
 
 TEST_F(LimitsOfOneKernel, SumsOfPackedSequencesLiveElsewhereToo) {
   RunOptions options{"lane"};
-  // Q fits, and the sums, in 68 bytes a row, do not.
+  // Q fits. The sums, with 68 bytes in a row, do not.
   options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 9 * 1024; });
   options.inspect = [](const AttentionPlan& plan) { EXPECT_LT(plan.workspace_bytes(), 2048U); };
   EXPECT_TRUE(runs_right(
@@ -210,7 +212,7 @@ TEST_F(LimitsOfOneKernel, SumsOfPackedSequencesLiveElsewhereToo) {
       options));
 }
 
-// Nothing for rows that no sequence has.
+// Rows that belong to no sequence take no workspace.
 TEST_F(LimitsOfOneKernel, WorkspacesOfPackedQueriesArePackedToo) {
   RunOptions options;
   options.kv_splits = 3;
@@ -277,7 +279,7 @@ TEST_F(LimitsOfOneKernel, KeysOfOneBlockOfRowsAreCutWhereTheyTakeTooLong) {
   const auto is_kernels = [](const DispatchInfo& info) { return info.pass == "tile" || info.pass == "lane"; };
   for (const char* const kernel : {"lane", "tile"}) {
     RunOptions options{kernel};
-    // So small that no keys are cut to keep it busy.
+    // So small a GPU that no keys are cut to keep it busy.
     options.device = device_with([](Capabilities& c) {
       c.device_type = DeviceType::kDiscreteGpu;
       c.compute_units = 1;
@@ -297,7 +299,7 @@ TEST_F(LimitsOfOneKernel, KeysOfOneBlockOfRowsAreCutWhereTheyTakeTooLong) {
       EXPECT_GE(plan.dispatches().size(), 2 * blocks.size());
     };
     EXPECT_TRUE(runs_right(runtime(), problem, options));
-    // Without a buffer for the parts' results they stay whole, as slow as that is.
+    // Without a buffer for the results of parts the keys stay whole, although that is slow.
     options.device = device_with([](Capabilities& c) {
       c.device_type = DeviceType::kDiscreteGpu;
       c.compute_units = 1;
@@ -316,7 +318,7 @@ TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
   EXPECT_TRUE(runs_right(runtime(), "4x4 d8", options)) << "lane needs none";
 }
 
-/// A device whose driver refuses to compile the next `left` pipelines.
+/// Makes the driver refuse to compile the next `left` pipelines.
 struct Stubborn {
   inline static int left = 0;
   inline static PFN_vkCreateComputePipelines compile = nullptr;
@@ -324,7 +326,7 @@ struct Stubborn {
   static void become(const Device& device) {
     detail::DeviceFunctions& vk = own_state(device).vk;
     compile = vk.vkCreateComputePipelines;
-    // Not what other devices' plans have compiled.
+    // A store of its own, without the pipelines of other devices' plans.
     own_state(device).pipelines = std::make_shared<detail::SharedPipelines>();
     vk.vkCreateComputePipelines = [](VkDevice handle, VkPipelineCache cache, std::uint32_t count,
                                      const VkComputePipelineCreateInfo* infos,
@@ -360,8 +362,8 @@ TEST_F(LimitsOfOneKernel, PipelinesThatADriverRefusesMakeTheNextKernelRun) {
   EXPECT_EQ(forced.error().vk_result, VK_ERROR_UNKNOWN);
 }
 
-/// More than any one buffer range of lavapipe (128 MiB), in memory that is really there. Minutes in all, so
-/// it runs where it is asked for only.
+/// Tensors larger than any buffer range of lavapipe (128 MiB), in allocated memory. It takes minutes, so it
+/// only runs on request.
 TEST_F(LimitsOfOneKernel, TensorsBeyond128MiB) {
   if (!long_tests_are_wanted()) GTEST_SKIP() << "runs with VKATTN_LONG_TESTS=1";
   RunOptions options{"lane"};

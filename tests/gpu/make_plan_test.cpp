@@ -22,7 +22,7 @@ class MakePlan : public FirstUseTest {
     write_file(folder_ / name, text);
     return folder_ / name;
   }
-  /// With a tuning file of one result, for "h2 64x64 d32".
+  /// A runtime with a tuning file of one result, for "h2 64x64 d32".
   [[nodiscard]] Runtime tuned_runtime(const char* kernel, const TileSizes& tile) const {
     constexpr const char* kProblem = "h2 64x64 d32";
     const detail::TuningResult result{TunedProblem{kProblem, parsed(kProblem).desc, {kernel, tile}, 2, {}}, 1,
@@ -32,7 +32,7 @@ class MakePlan : public FirstUseTest {
   static constexpr const char* kMatrixProblem = "h2 64x64 d32 f16";
 };
 
-/// What users get by default is what the tool measures.
+/// With default options users get the pipelines that the tool measures.
 TEST_F(MakePlan, DefaultsGiveTheToolsPipelines) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
     AttentionDesc desc;
@@ -104,7 +104,7 @@ TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
 }
 
 TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
-  // Two parts, on a device without a storage buffer for them: the number is none that the caller asked for.
+  // Two parts, on a device without a storage buffer for them. The caller did not ask for that number.
   const Runtime tuned = tuned_runtime("lane", TileSizes{0, 0, 0, 2, 8, 0});
   const Device device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
   const auto plan =
@@ -121,7 +121,7 @@ TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {
   }
 }
 
-/// Plans of a kernel on matrix units, by name: the one that the device runs.
+/// Plans of a kernel on matrix units that is chosen by name: the one that the device runs.
 class MakePlanOnMatrices : public MakePlan {
  protected:
   void SetUp() override {
@@ -133,7 +133,7 @@ class MakePlanOnMatrices : public MakePlan {
     if (found == kernels.end()) GTEST_SKIP() << "the device runs no kernel on matrix units";
     options_.kernel = *found;
   }
-  /// As another program plans it.
+  /// Makes the plan in a new runtime, as another program would.
   [[nodiscard]] Result<void> planned() const {
     const Runtime runtime = fresh_runtime();
     const auto plan = runtime.make_plan(parsed(kMatrixProblem).desc, options_);
@@ -154,7 +154,7 @@ TEST_F(MakePlanOnMatrices, SelfTestsCarryWhatProblemsDoToTheirScores) {
                                     " page=16 weights=probabilities",
                                     " sequences query_lengths=40 kv_lengths=60",
                                     " sequences=queries query_lengths=40"};
-  std::ptrdiff_t lines = 1;  // what the file is
+  std::ptrdiff_t lines = 1;  // the first line says what the file is
   for (const char* const kernel : {"matrix", "matrix2"}) {
     options_.kernel = kernel;
     if (!reason_against(runtime, kernel, kMatrixProblem).empty()) continue;
@@ -163,14 +163,15 @@ TEST_F(MakePlanOnMatrices, SelfTestsCarryWhatProblemsDoToTheirScores) {
       problems.push_back(std::string(kMatrixProblem) + words);
     for (const char* const words : part_of<const char*>(kQuantised)) {
       problems.push_back(std::string("h2 50x70 f16") + words);
-      if (!reason_against(runtime, kernel, problems.back()).empty()) problems.pop_back();  // on matrix2
+      if (!reason_against(runtime, kernel, problems.back()).empty())
+        problems.pop_back();  // matrix2 does not take all of them
     }
     for (const std::string& problem : problems) {
       SCOPED_TRACE(kernel + std::string(" ") + problem);
       must(runtime.make_plan(parsed(problem).desc, options_));
     }
     lines += static_cast<std::ptrdiff_t>(problems.size());
-    // Another length is the same pipeline, tested already.
+    // Another length has the same pipeline, which is tested already.
     EXPECT_TRUE(
         runtime.make_plan(parsed(std::string("h2 64x65 d32 f16").append(kDropout)).desc, options_).ok());
   }
@@ -187,7 +188,8 @@ TEST_F(MakePlanOnMatrices, HasThePipelineOfItsSelfTest) {
   compiled = 0;
   vk.vkCreateComputePipelines = [](auto... arguments) { return ++compiled, compile(arguments...); };
   options_.kv_splits = 1;
-  // As self-tests do, it asks for the lse: a plan without has a tensor less, which makes another pipeline.
+  // The plan asks for the lse, as self-tests do. A plan without lse has one tensor less and so another
+  // pipeline.
 
   must(runtime.make_plan(parsed(std::string(kMatrixProblem).append(" lse")).desc, options_));
   EXPECT_EQ(compiled, 1);
@@ -234,7 +236,8 @@ TEST_F(MakePlan, KernelsTakeTheirTime) {
   }
 }
 
-/// Kernels on matrix units as on a GPU, where they come first: on a CPU those before are refused.
+/// Presents the device as a GPU, where kernels on matrix units come first. As a CPU, the kernels before them
+/// are refused.
 class Times : public MakePlan {
  protected:
   void SetUp() override {
@@ -247,18 +250,18 @@ class Times : public MakePlan {
     if (!capabilities().is_cpu()) GTEST_SKIP() << "times are those of the device";
     for (const char* const kernel : {"lane", "tile", "decode"}) options_.refusals.push_back({kernel, "slow"});
   }
-  /// One that compares times.
+  /// A runtime that compares times.
   [[nodiscard]] Runtime timing_runtime(bool self_tests = true) const {
     Runtime runtime = fresh_runtime({}, self_tests);
     detail::RuntimeState::of(runtime).times_kernels = true;
     return runtime;
   }
-  /// As another program plans it. Its runtime outlives the plan.
+  /// Makes the plan in a new runtime, as another program would. The runtime outlives the plan.
   [[nodiscard]] Result<AttentionPlan> planned() {
     runtimes_.push_back(timing_runtime());
     return runtimes_.back().make_plan(parsed(kMatrixProblem).desc, options_);
   }
-  /// Makes the kept time of a kernel another one.
+  /// Replaces the kept time of a kernel.
   void set_time(const std::string& kernel, const std::string& nanoseconds) const {
     std::string text = read_file(outcomes());
     const std::size_t line = text.find("timed time with 1 query heads to a KV head: " + kernel + ",");

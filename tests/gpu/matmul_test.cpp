@@ -1,4 +1,4 @@
-// Matrix multiplication against the float64 reference: each kernel forced.
+// Compares matrix multiplication with the float64 reference. Each kernel is forced.
 #include <vkattn/matmul.hpp>
 
 #include <algorithm>
@@ -29,12 +29,12 @@ void set_types(MatmulDesc& desc, DataType a, DataType b, DataType output) {
   desc.output.type = output;
 }
 
-/// The forms of a kernel that a CPU's choice of the tile table does not show are asked for by options.
+/// Options ask for the forms of a kernel that the tile table would not choose on a CPU.
 class MatmulTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
 
-  /// What a and b are of where a test has no types of its own.
+  /// The type of a and b if a test does not set types.
   [[nodiscard]] static DataType operands() {
     return kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
   }
@@ -46,12 +46,12 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
     return desc;
   }
 
-  /// Empty where the kernel can run it.
+  /// Why the kernel cannot run the problem. Empty if it can.
   [[nodiscard]] static std::string reason_against(const MatmulDesc& desc) {
     return tests::reason_against(capabilities(), kernel(), desc);
   }
 
-  /// Skips the test where the kernel does not take the problem.
+  /// Skips the test if the kernel does not take the problem.
   static void run(const MatmulProblem& problem, PlanOptions options = {}, int runs = 2) {
     if (const std::string reason = reason_against(problem.desc); !reason.empty()) GTEST_SKIP() << reason;
     options.kernel = kernel();
@@ -112,11 +112,11 @@ TEST_P(MatmulTest, EveryTypeOfEachTensor) {
   for (const MatmulDesc& desc : part_of(std::span<const MatmulDesc>(all))) run({desc, 3});
 }
 
-/// Each of the matrices transposed, padded, shifted: all ways of loading meet all others.
+/// Each of the matrices transposed, padded, shifted: every way of loading meets every other way.
 TEST_P(MatmulTest, StridesAndTransposes) {
   struct Form {
     bool a_transposed, b_transposed, output_transposed;
-    std::int64_t padding;  // of rows, and matrices
+    std::int64_t padding;  // of rows and of matrices
     std::int64_t shift;
     std::uint32_t alignment;
     DataType type;
@@ -150,7 +150,7 @@ TEST_P(MatmulTest, StridesAndTransposes) {
   }
 }
 
-/// Elements two apart, in every matrix.
+/// Elements lie two apart in every matrix.
 TEST_P(MatmulTest, ElementsApart) {
   MatmulDesc desc = of_operands(operands(), 19, 23, 29);
   desc.a.strides = MatrixStrides{0, 60, 2};
@@ -216,7 +216,7 @@ TEST_P(MatmulTest, TheSameBitsEachTime) {
   }
 }
 
-/// Those that a CPU is not given by itself.
+/// Runs blocks that a CPU would not be given.
 TEST_P(MatmulTest, BlocksOfOtherDevices) {
   struct Block {
     std::string_view kernel;
@@ -239,7 +239,7 @@ TEST_P(MatmulTest, SumsOfColumns) {
   }
 }
 
-/// Dispatches in several pieces, of sums in the workspace too.
+/// Dispatches are cut into several pieces, also those of sums in the workspace.
 TEST_P(MatmulTest, LongWorkIsCut) {
   const MatmulDesc desc = of_operands(DataType::kFloat32, 150, 170, 200, 2);
   if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
@@ -265,7 +265,7 @@ TEST_P(MatmulTest, NothingToMultiply) {
     const auto plan = must(MatmulPlan::create(runtime().device(), desc));
     EXPECT_TRUE(plan.dispatches().empty());
   }
-  // Sums of nothing are 0, and the bias is added to them.
+  // Sums over an empty inner dimension are 0, and the bias is added to them.
   MatmulDesc desc = of_operands(DataType::kFloat32, 5, 6, 0);
   desc.has_bias = true;
   run({desc, 14});
@@ -279,8 +279,8 @@ INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane", "tile", "m
 
 class MatmulPlans : public GpuTest {};
 
-/// However operands lie, whole and in several dispatches, of all and of parts of the inner dimension; the
-/// last by the rule.
+/// Copies operands in any memory layout, whole and in several dispatches, for all of the inner dimension and
+/// for parts of it. In the last case the rule decides.
 TEST_F(MatmulPlans, CopiesOfOperands) {
   if (!capabilities().is_cpu() || !capabilities().shader_int64 || !capabilities().storage_buffer_16bit) {
     GTEST_SKIP() << "no copies on this device";

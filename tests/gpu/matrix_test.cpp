@@ -1,5 +1,5 @@
-// The kernels on cooperative matrices: float16 over ragged sizes, where the device has matrices and the build
-// the kernels.
+// The kernels on cooperative matrices: float16 with ragged sizes, if the device has matrices and the build
+// has the kernels.
 #include <string>
 #include <utility>
 
@@ -15,8 +15,8 @@ class Matrix : public MatrixKernelTest {};
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Matrix, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 
-/// Scores so large that float32 counts in steps of 8, 16 and more. The tolerance is then above the outputs,
-/// so this tells little but that nothing overflowed.
+/// The scores are so large that float32 counts in steps of 8, 16 and more. Then the tolerance is larger than
+/// the outputs, so the test only shows that nothing overflows.
 TEST_P(Matrix, ScoresInLargeStepsStayFinite) {
   for (const char* data :
        part_of({"magnitude=1000 scale=1", "magnitude=1000 scale=10", "magnitude=3000 scale=3"})) {
@@ -29,13 +29,13 @@ TEST_P(Matrix, ScoresInLargeStepsStayFinite) {
 TEST_P(Matrix, SplitsOverKeys) {
   RunOptions options{.kernel = kernel(), .kv_splits = 4};
   options.inspect = [](const AttentionPlan& plan) {
-    // 3 x 64 + 1, whether tiles have 16, 32 or 64 keys.
+    // 3 x 64 + 1 keys, whether tiles have 16, 32 or 64 keys.
     EXPECT_TRUE(has(plan.describe(), "4 parts of 64,"));
   };
   EXPECT_TRUE(runs_right(runtime(), "h2 5x193 d16 f16 lse", options)) << "one key in the last part";
 }
 
-// lavapipe passes once through loops over keys that nobody has, and crashed in the page table there.
+// lavapipe runs the body of a loop over no keys once. There it read the page table and crashed.
 TEST_P(Matrix, AnEntryWithoutKeysReadsNoPage) {
   EXPECT_TRUE(runs_right(runtime(), "b2 30x64 d64 f16 page=16 kv_lengths=0,33 lse", {kernel()}));
 }
@@ -63,8 +63,7 @@ TEST_P(MatrixShapes, EveryShapeThatTheDeviceLists) {
   }
 }
 
-/// The forms of the matrix kernel that vendors' GPUs get: for devices of this implementation with another
-/// vendor's number.
+/// The forms of the matrix kernel for GPUs of each vendor, on this device with that vendor's number.
 class MatrixVendors : public MatrixKernelTest {
  protected:
   struct Case {
@@ -72,8 +71,8 @@ class MatrixVendors : public MatrixKernelTest {
     TileSizes tile;
   };
 
-  /// 16-bit types, lengths around tiles, dims around matrices, and what leaves tiles out. Tiles are such that
-  /// registers for the next one are left on subgroups of 8.
+  /// 16-bit types, lengths around tiles, dims around matrices, and features that leave tiles out. With these
+  /// tiles, subgroups of 8 have registers left for the next tile.
   static std::vector<Case> cases() {
     const auto tile = [](std::uint32_t subgroups, std::uint32_t row_blocks, std::uint32_t keys) {
       return TileSizes{0, subgroups, 0, row_blocks, keys, 0};
@@ -95,13 +94,14 @@ class MatrixVendors : public MatrixKernelTest {
     });
   }
 
-  /// As the vendor's; CPU implementations still keep the loops, which they take long to unroll.
+  /// Presents the device as the vendor's. CPU implementations still keep the loops, which take them long to
+  /// unroll.
   static RunOptions as_vendor(std::uint32_t vendor_id) {
     RunOptions options = seen_as(kernel(), [=](Capabilities& c) { c.vendor_id = vendor_id; });
     return options;
   }
 
-  /// Of each plan the configuration has these constants, and it tells whether the next tile is prefetched.
+  /// Checks that the configuration of each plan has these constants, and whether the next tile is prefetched.
   static void run_cases(std::uint32_t vendor_id,
                         const std::vector<std::pair<std::uint32_t, std::uint32_t>>& constants) {
     RunOptions options = as_vendor(vendor_id);
@@ -119,7 +119,7 @@ class MatrixVendors : public MatrixKernelTest {
     }
   }
 
-  /// Of the configuration that a plan has been made with. The plan itself does not tell.
+  /// A constant of the configuration that the plan was made with, which the plan itself does not tell.
   static std::uint32_t constant(const AttentionPlan& plan, const Device& device, std::uint32_t id) {
     const auto config = detail::configure_matrix(plan.desc(), device.capabilities(), {&plan.tile(), 1});
     if (!config.ok()) {
@@ -146,7 +146,7 @@ TEST_P(MatrixVendors, TheNextTileIsPrefetchedAsOnNvidia) {
 TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
   run_cases(detail::kVendorAmd,
             {{VKATTN_SPEC_MATRIX_PREFETCH, 0}, {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 1}});
-  // Tiles of the table.
+  // These use tiles of the table.
   run_part(
       {"hq4 hkv2 37x75 d320 dv256 f16 causal align=bottom-right lse", "h2 40x70 d96 dv136 f16 lse",
        "b2 h2 40x70 d128 f16 kv_lengths=0,70 lse", "h2 70x129 d64 f16 causal lse",
@@ -154,8 +154,8 @@ TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
       as_vendor(detail::kVendorAmd));
 }
 
-// Where a lane holds few registers: queries stay in shared memory, and values of more than 32 sums a lane
-// come in slices.
+// If a lane has few registers, queries stay in shared memory, and values with more than 32 sums in a lane are
+// cut into slices.
 TEST_P(MatrixVendors, LanesHoldLittleAsOnIntel) {
   run_cases(detail::kVendorIntel, {{VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS, 0},
                                    {VKATTN_SPEC_MATRIX_PREFETCH, 0},
@@ -167,7 +167,7 @@ TEST_P(MatrixVendors, LanesHoldLittleAsOnIntel) {
            options);
 }
 
-/// Each entry as it is, and as if it were coarser: then blocks and tiles are larger.
+/// Runs each entry as it is, and as if it were coarser, which makes blocks and tiles larger.
 TEST_P(FlexibleShapes, EveryEntryThatTheDeviceLists) {
   for (const FlexibleMatrix& entry : capabilities().flexible_matrices) {
     if (entry.a_type != "f16" || entry.result_type != "f32") continue;

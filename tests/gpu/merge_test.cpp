@@ -1,4 +1,4 @@
-// Merging attention over parts of the keys: against the formula, and in place.
+// Merges attention over parts of the keys, also in place, and compares with the formula.
 #include <vkattn/merge.hpp>
 
 #include <cmath>
@@ -35,12 +35,12 @@ float loaded(std::span<const std::byte> bytes, std::size_t index, DataType type)
   return decoded(type, bits);
 }
 
-/// Parts in host memory and what they are merged to.
+/// Parts in host memory, and what they are merged to.
 struct Parts {
   MergeDesc desc;
   std::vector<float> outputs, lse;
 
-  /// Every fifth row of a part sees nothing, and has an output that must not count.
+  /// Every fifth row of a part sees no key. Its output must not count.
   Parts(const MergeDesc& of, unsigned seed) : desc(of) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<float> values(-2, 2);
@@ -51,7 +51,7 @@ struct Parts {
         outputs.push_back(sees_nothing ? kNaN : values(random));
       }
     }
-    // As the device reads them.
+    // Rounds the outputs to what the device reads.
     const auto bytes = stored(outputs, desc.part_type);
     for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = loaded(bytes, i, desc.part_type);
   }
@@ -89,7 +89,7 @@ class MergeTest : public GpuTest {
 
   static void expect_merged(const Parts& parts, std::span<const std::byte> output,
                             std::span<const std::byte> lse) {
-    // Of a unit of the result's type, and of float32 for the weights.
+    // The unit of the result's type, plus that of float32 for the weights.
     const MergeDesc& desc = parts.desc;
     const double unit = desc.output_type == DataType::kFloat32   ? 1e-6
                         : desc.output_type == DataType::kFloat16 ? 1.0 / 1024
@@ -127,7 +127,7 @@ TEST_F(MergeTest, IsTheFormula) {
     const Parts parts(desc, 7);
     const auto plan = must(MergePlan::create(runtime().device(), desc));
     SCOPED_TRACE(plan.describe());
-    // Places that no alignment is lucky for.
+    // Uses places with no more alignment than is promised.
     std::vector<std::byte> before(1U << 20U, std::byte{0xa5});
     const Buffer buffer = filled_buffer(runtime(), before);
     MergeTensors tensors;
@@ -146,7 +146,7 @@ TEST_F(MergeTest, IsTheFormula) {
     ASSERT_TRUE(runtime().write(buffer, 0, before).ok());
     bind_and_execute(runtime(), plan, tensors);
     expect_merged(parts, read(buffer, tensors.output), read(buffer, tensors.lse));
-    // Nothing else was touched.
+    // No other bytes were written.
     std::vector<std::byte> after = read(buffer, buffer.range());
     for (const BufferRange& written : {tensors.output, tensors.lse}) {
       const auto first = static_cast<std::ptrdiff_t>(written.offset);
@@ -169,7 +169,7 @@ TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
   expect_merged(parts, read(outputs, tensors.output), read(lse, tensors.lse));
 }
 
-// Each of two devices has one half of the keys; the halves' results meet on the first.
+// Each of two devices has half of the keys. The results meet on the first device.
 TEST_F(MergeTest, KeysOnTwoDevices) {
   constexpr std::size_t kQueries = 17, kKeys = 90, kFirstKeys = 50, kDim = 16;
   AttentionDesc desc;
@@ -187,7 +187,7 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
   std::vector<float> whole(query.size()), whole_lse(kQueries), outputs(2 * whole.size()), lse(2 * kQueries);
   must(runtime().compute(desc,
                          {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse}));
-  // On the same physical device, with a VkDevice of its own.
+  // The second is the same physical device with a VkDevice of its own.
   RuntimeOptions own;
   own.pipeline_cache = false;
   const Runtime other = must(Runtime::create(own));

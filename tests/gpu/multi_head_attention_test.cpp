@@ -1,5 +1,5 @@
-// Layers of multi-head attention against float64: inputs, sizes, features, types, gradients, and the same
-// bits each time.
+// Compares layers of multi-head attention with float64: inputs, sizes, features, types, gradients. Every run
+// gives the same bits.
 #include <vkattn/multi_head_attention.hpp>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// A layer whose attention is what a problem string says, with gradients.
+/// A layer with gradients. A problem string describes its attention.
 MultiHeadAttentionDesc layer(std::string_view problem, std::int64_t d_model,
                              LayerInputs inputs = LayerInputs::kSelf) {
   MultiHeadAttentionDesc desc;
@@ -32,9 +32,9 @@ MultiHeadAttentionDesc layer(std::string_view problem, std::int64_t d_model,
   return desc;
 }
 
-/// A layer, its gradients, and how its tensors lie.
+/// A layer, its gradients, and the layout of its tensors.
 struct LayerForm {
-  std::string problem;  ///< of its attention
+  std::string problem;  ///< problem string of its attention
   MultiHeadAttentionDesc desc;
   MultiHeadAttentionBackwardDesc backward{};
   std::int64_t shift = 0;
@@ -47,7 +47,7 @@ LayerForm form_of(const std::string& problem, std::int64_t d_model, LayerInputs 
 
 class MultiHeadAttentionTest : public GpuTest {
  protected:
-  /// Runs a layer's passes; compares what they write, and what they write each time.
+  /// Runs the passes of a layer. Compares the outputs with the reference and between runs.
   void expect_right(const LayerForm& form, int runs = 2) {
     SCOPED_TRACE(form.problem);
     const MultiHeadAttentionDesc& desc = form.desc;
@@ -79,7 +79,7 @@ class MultiHeadAttentionTest : public GpuTest {
       ASSERT_TRUE(run.bytes() == first) << "run " << i << " differs";
     }
   }
-  /// Those that the form asks for, and all of what its scores are made of.
+  /// The gradients that the form asks for, and those of all inputs of its scores.
   static MultiHeadAttentionBackwardDesc wanted_gradients(const LayerForm& form, LayerData& data) {
     MultiHeadAttentionBackwardDesc backward = form.backward;
     backward.forward = form.desc;
@@ -115,7 +115,7 @@ TEST_F(MultiHeadAttentionTest, RaggedSizes) {
   }
 }
 
-/// Inputs and their sizes, weights in one tensor or several.
+/// Adds inputs and their sizes, and weights in one tensor or in several.
 void add_inputs(std::vector<LayerForm>& forms) {
   for (const LayerInputs inputs : {LayerInputs::kCross, LayerInputs::kSeparate}) {
     for (const bool packed : {true, false}) {
@@ -128,7 +128,7 @@ void add_inputs(std::vector<LayerForm>& forms) {
   }
 }
 
-/// What is asked for and what is left out, by the bits of a number.
+/// Adds outputs that are asked for or left out, by the bits of a number.
 void add_outputs(std::vector<LayerForm>& forms) {
   for (const unsigned wanted : {1U, 2U, 4U, 8U, 13U, 7U}) {
     LayerForm& form = forms.emplace_back(form_of("19x45 b2 d12 hq4", 28, LayerInputs::kSeparate));
@@ -166,7 +166,7 @@ void add_types(std::vector<LayerForm>& forms) {
                              {kB, k32, k32, true},
                              {k32, kB, k32, true},
                              {kB, k16, kB, true},
-                             // Gradients of packed weights that begin elsewhere than the weights do.
+                             // Gradients of packed weights begin elsewhere than the weights do.
                              {k32, k16, k32, true, LayerInputs::kCross}}) {
     LayerForm& form = forms.emplace_back(form_of("37x37 b2 hq4 hkv2 d16 dv8 causal", 33, types.inputs));
     form.desc.type = types.rows;
@@ -194,8 +194,8 @@ void add_rotary(std::vector<LayerForm>& forms) {
   }
 }
 
-/// Nothing but the gradients of what scores are made of; that of the mask summed over the batch, where the
-/// mask repeats nothing.
+/// Adds a form with only the gradients of the scores' inputs. The mask's gradient is summed over the batch,
+/// although the mask does not repeat along it.
 void add_score_gradients(std::vector<LayerForm>& forms) {
   LayerForm& form = forms.emplace_back(form_of("20x20 b2 hq4 hkv2 d12 mask=f32:bhqk hidden=0.3 sinks", 36));
   form.desc.type = DataType::kFloat16;
@@ -234,7 +234,7 @@ TEST_F(MultiHeadAttentionTest, WithoutGradients) {
   expect_right(form);
 }
 
-/// Weights in blocks, of which those of K begin within a tensor, and rows that begin anywhere.
+/// Weights in blocks. The weights of K begin within a tensor, and rows begin at any place.
 TEST_F(MultiHeadAttentionTest, QuantisedWeights) {
   struct Form {
     DataType type, rows;
@@ -278,7 +278,7 @@ TEST_F(MultiHeadAttentionTest, TheSameBitsEachTime) {
   expect_right(form_of("19x19 b2 d12 hq4 hkv2 causal dropout=0.2 sinks", 28), kSameBitsRuns);
 }
 
-/// Dispatches in slices, each in a submission of its own, and less at a time, give the same bits.
+/// Dispatches in slices, each with its own submission, and smaller dispatches, give the same bits.
 TEST_F(MultiHeadAttentionTest, Slices) {
   const MultiHeadAttentionDesc desc = layer("40x40 b2 hq4 d12 causal", 36);
   const LayerData data = random_layer_data(desc, 3);
@@ -294,7 +294,8 @@ TEST_F(MultiHeadAttentionTest, Slices) {
   EXPECT_TRUE(run.bytes() == whole);
 }
 
-/// Parameters, and the shares of heads that weights are averaged by, then lie in the workspace.
+/// With push descriptors the workspace holds parameters, and the shares of heads by which weights are
+/// averaged.
 TEST_F(MultiHeadAttentionTest, PushDescriptorsGiveTheSameBits) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   MultiHeadAttentionOptions pushes;
@@ -304,7 +305,7 @@ TEST_F(MultiHeadAttentionTest, PushDescriptorsGiveTheSameBits) {
     std::int64_t d_model;
     bool averages;
   };
-  // The shares of the last one are more than an update of a buffer takes at once.
+  // The shares of the last form need more bytes than one update of a buffer takes.
   for (const Form& form :
        {Form{"40x40 b2 hq4 hkv2 d12 causal dropout=0.3", 36, false},
         Form{"40x40 b2 hq4 hkv2 d12 causal dropout=0.3", 36, true}, Form{"1x1 hq16640 hkv1 d1", 4, true}}) {
@@ -329,7 +330,7 @@ TEST_F(MultiHeadAttentionTest, PushDescriptorsGiveTheSameBits) {
   }
 }
 
-/// A block mask that is complete is not computed, which is in the middle of a layer's dispatches.
+/// A complete block mask is not computed. Its computation would be in the middle of a layer's dispatches.
 TEST_F(MultiHeadAttentionTest, CompleteBlockMasksAreNotComputed) {
   const std::string problem = "9x300 b2 hq2 d12 mask=f32:qk hidden=0.5";
   LayerForm form = form_of(problem, 24, LayerInputs::kCross);
@@ -352,7 +353,7 @@ TEST_F(MultiHeadAttentionTest, CompleteBlockMasksAreNotComputed) {
   EXPECT_TRUE(keeps.bytes() == all);
   keeps.execute(plan, 1);
   EXPECT_TRUE(keeps.bytes() == all) << "in slices";
-  // What hides everything shows that it was read.
+  // A mask that hides everything shows that it was read.
   must(runtime().write(mask, 0, std::vector<std::byte>(bytes)));
   keeps.execute(plan);
   EXPECT_FALSE(keeps.bytes() == all);

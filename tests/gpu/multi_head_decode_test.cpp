@@ -1,4 +1,4 @@
-// Layers over a cache: a prompt and single rows behind it give what the whole sequence gives at once.
+// Layers over a cache: a prompt and then single rows give the same as the whole sequence at once.
 #include <vkattn/multi_head_attention.hpp>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace vkattn::tests {
 namespace {
 
-constexpr std::int64_t kBatch = 2, kPrompt = 6, kLength = 9;  // rows one by one behind the prompt
+constexpr std::int64_t kBatch = 2, kPrompt = 6, kLength = 9;  // single rows follow the prompt
 
 struct DecodeForm {
   const char* name;
@@ -65,7 +65,7 @@ MultiHeadAttentionDesc cached_layer(const DecodeForm& form, std::int64_t rows) {
   return desc;
 }
 
-/// A cache and all else that stays from step to step.
+/// A cache and everything else that stays from step to step.
 class Decoder {
  public:
   Decoder(const Runtime& runtime, const DecodeForm& form, const LayerData& data)
@@ -75,7 +75,7 @@ class Decoder {
     for (Buffer* const cache : {&key_, &value_}) {
       const auto bytes = static_cast<std::size_t>(
           *tensor_bytes(heads.key, extents.batch, extents.heads, extents.rows, extents.dims));
-      // Rows that nothing was appended to are NaN.
+      // Rows to which nothing was appended are NaN.
       *cache = filled_buffer(runtime, std::vector<std::byte>((bytes + 3) / 4 * 4, std::byte{0xff}));
     }
     lengths_ = filled_buffer(runtime, std::vector<std::int32_t>(kBatch, 0));
@@ -88,7 +88,7 @@ class Decoder {
     }
   }
 
-  /// Rows of the output, of each batch entry those from `first` on.
+  /// Runs a step of `rows` rows, those from `first` on of each batch entry. Returns their outputs.
   [[nodiscard]] std::vector<float> step(std::int64_t first, std::int64_t rows) {
     const auto plan = must(runtime_.make_plan(cached_layer(form_, rows)));
     const std::size_t size = element_bytes(form_.type);
@@ -124,7 +124,7 @@ class Decoder {
   }
 
  private:
-  /// Of what the cache brings.
+  /// Checks the ranges of the tensors that belong to the cache.
   void expect_ranges(const MultiHeadAttentionPlan& plan) const {
     EXPECT_EQ(plan.range_bytes(&MultiHeadAttentionTensors::cache_key), key_.size());
     EXPECT_EQ(plan.range_bytes(&MultiHeadAttentionTensors::cache_value), value_.size());
@@ -161,7 +161,7 @@ TEST_F(MultiHeadAttentionDecode, EqualsTheWholeSequence) {
     const LayerResults expected = layer_reference(whole_layer(form).resolved(), data);
     double largest = 0;
     for (const double value : expected.output) largest = std::max(largest, std::abs(value));
-    // A block of q8_0 holds 1/254 of its largest element.
+    // A block of q8_0 has steps of 1/254 of its largest element.
     const double roundoff = form.cache_type == DataType::kQ8_0 ? 1.0 / 64
                             : form.type == k32                 ? 0x1p-18
                                                                : 0x1p-8;
@@ -184,7 +184,7 @@ TEST_F(MultiHeadAttentionDecode, EqualsTheWholeSequence) {
   }
 }
 
-/// The append before it still has its tensors.
+/// The append before attention still has its tensors.
 TEST_F(MultiHeadAttentionDecode, AStepWithoutRowsTellsTheBytesOfLengths) {
   MultiHeadAttentionDesc desc = cached_layer({"", KeyMapping::kContiguous, DataType::kFloat32,
                                               DataType::kFloat32, Layout::kBhsd, RotaryStyle::kNone},

@@ -1,4 +1,4 @@
-// A device whose commands record nothing, so that no driver or layer allocates in the library's place.
+// A device whose commands record nothing, so that no driver or layer allocates during a test of the library.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace vkattn::tests {
 
-/// What would have been recorded.
+/// Counts the commands that were not recorded.
 struct MuteCounts {
   inline static std::size_t dispatches = 0;
   inline static std::size_t transfers = 0;

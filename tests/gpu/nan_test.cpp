@@ -1,6 +1,7 @@
-// NaN and infinity in keys and values: where a row is hidden it never leaks, where it is seen it arrives.
-// Kernels on matrix units promise less: what hides a key from some rows of a tile only keeps its K out of
-// them, but not a V that is not finite. poison_test.cpp has keys that are hidden from all rows.
+// NaN and infinity in keys and values: they never reach a row that does not see them, and always reach a row
+// that does. Kernels on matrix units promise less. If a key is hidden from some rows of a tile only, its K
+// does not reach them, but a V that is not finite may. poison_test.cpp has keys that are hidden from all
+// rows.
 #include <algorithm>
 #include <limits>
 
@@ -19,7 +20,7 @@ class Nan : public AnyKernelTest {
 
   enum class Spoiled { kKeys, kValues };
 
-  /// Sets keys first <= j < end of all heads.
+  /// Writes `bad` into keys first <= j < end of all heads.
   static void spoil(harness::ProblemRun& run, std::int64_t first, std::int64_t end, float bad, Spoiled what) {
     const AttentionDesc& desc = run.problem().desc;
     for (std::int64_t b = 0; b < desc.batch; ++b) {
@@ -40,7 +41,7 @@ class Nan : public AnyKernelTest {
   }
   static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 
-  /// With NaN in key 20, in one part and in three.
+  /// Runs the problems with NaN in key 20, in one part and in three.
   static void run_seen(std::initializer_list<const char*> problems,
                        DataType arithmetic = DataType::kFloat32) {
     for (const char* text : part_of(problems)) {
@@ -59,7 +60,7 @@ class Nan : public AnyKernelTest {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Nan, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
-/// Rows before the first bad key of a tile are right, those behind it are what the reference has there.
+/// Rows before the first bad key of a tile are right. Later rows have the result of the reference.
 TEST_P(Nan, HiddenFromSomeRowsOfATileDoesNotLeakIntoThem) {
   for (const char* problem : part_of({"h2 64x64 d24 causal lse", "64x64 d64 f16 output=f32 causal",
                                       "hq4 hkv1 33x33 d8 causal", "33x70 d8 causal align=-1"})) {
@@ -88,13 +89,13 @@ TEST_P(Nan, WhatIsSeenArrivesInFloat16) {
            DataType::kFloat16);
 }
 
-/// A score of -inf hides its key like a mask; rows may see nothing in this way. That its value may then be no
-/// number is promised to those who ask for it.
+/// A score of -inf hides its key as a mask does. A row may then see nothing. The value of such a key may be
+/// NaN or infinite only if the caller asks for that promise.
 TEST_P(Nan, ScoresOfMinusInfinityHide) {
   for (const char* text : part_of({"9x40 d1 data=uniform lse", "40x150 d1 data=uniform lse",
                                    "9x70 d1 data=uniform causal align=61",
                                    "9x70 d1 data=uniform mask=f32 hidden=0.3 block=5 alibi lse"})) {
-    for (const std::int64_t first : {20, 0}) {  // 0: no key is left
+    for (const std::int64_t first : {20, 0}) {  // 0 leaves no key
       RunOptions options = spoiled(first, kAll, -kInfinity, Spoiled::kKeys);
       EXPECT_TRUE(runs_right(runtime(), typed(text), options));
       if (is_on_matrix_units()) continue;

@@ -1,4 +1,4 @@
-// Biases and sinks at the ends of float32, and such as are no numbers, on all kernels.
+// Biases and sinks near the ends of float32's range, infinite or NaN, on all kernels.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -21,13 +21,13 @@ class OddLogits : public AnyKernelTest {
     }
   }
 
-  /// 7 queries of 4 heads and 150 keys with these words.
+  /// A problem of 7 queries, 4 heads and 150 keys with these words.
   static std::string sized(const std::string& words) {
     return "hq4 hkv2 7x150 d16 lse " + words + (is_on_matrix_units() ? " f16 output=f32" : "");
   }
 
-  /// That each row is the mean of the values first <= j < last: beside such biases scores vanish, so that the
-  /// tolerance of the reference has no force.
+  /// Checks that each row is the mean of the values first <= j < last. Scores vanish beside such biases, so
+  /// the tolerance of the reference would accept anything.
   static void expect_mean(const std::string& text, const RunOptions& options, std::int64_t first,
                           std::int64_t last) {
     const Problem problem = parsed(text);
@@ -66,8 +66,8 @@ class OddLogits : public AnyKernelTest {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, OddLogits, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
-/// Frameworks write the lowest number where they mean that a key is hidden. It hides next to others, and rows
-/// that have nothing else average all their keys.
+/// Frameworks write the lowest number to hide a key. It hides the key beside others, and rows with no other
+/// key average all keys.
 TEST_P(OddLogits, BiasesOfTheLowestNumber) {
   const std::string text = sized("mask=f32:k");
   EXPECT_TRUE(runs_right(runtime(), text, with_mask(40, 60, -kLargest)));
@@ -78,15 +78,16 @@ TEST_P(OddLogits, BiasesOfTheLargestNumber) {
   expect_mean(sized("mask=f32:k"), with_mask(40, 60, kLargest), 40, 100);
 }
 
-/// Numbers that a device may flush, and finite ones whose sums overflow: docs/semantics.md says what then.
+/// Numbers that a device may flush, and finite numbers whose sums overflow. docs/semantics.md defines the
+/// results.
 TEST_P(OddLogits, NumbersAtTheEndsOfFloat32) {
   for (const char* const problem :
        part_of({"4x4 d4 magnitude=1e38 data=equal lse", "4x4 d4 magnitude=1e38 weights=probabilities",
                 "5x70 hq4 hkv2 d20 magnitude=1e-39 scale=1e38 lse", "5x70 d20 magnitude=1e-20 scale=1e38",
                 "4x130 d8 magnitude=1e35 scale=1e-38 lse"})) {
-    const std::string text = fitted(problem) + (is_on_matrix_units() ? " bf16" : "");  // beyond float16
+    const std::string text = fitted(problem) + (is_on_matrix_units() ? " bf16" : "");  // exceeds float16
     if (is_on_matrix_units() && !reason_against(runtime(), kernel(), text).empty()) continue;
-    // Where little is defined zeros would be right too, which runs_right() does not let pass.
+    // Little is defined here, so zeros could be right too, which runs_right() does not accept.
     harness::ProblemRun run = ready_run(parsed(text));
     execute_on_kernel(run);
     expect_right(run);
@@ -94,7 +95,7 @@ TEST_P(OddLogits, NumbersAtTheEndsOfFloat32) {
 }
 
 /// A sink above all scores, or a dropped key far above the others, leaves weights of 1e-36. Kernels may
-/// multiply these with the scales of V first, which a device may flush. SwiftShader does.
+/// multiply them with the scales of V first, and a device may flush the product. SwiftShader does.
 TEST_P(OddLogits, TinyWeightsOfQuantisedValues) {
   for (const char* const problem : part_of(
            {"b2 hq8 hkv2 64x31 d32 dv64 f16 cache=q8_0 output=bf16 alibi dropout=0.3 dropout_seed=277 lse "
@@ -110,7 +111,7 @@ TEST_P(OddLogits, ABiasThatIsNoNumberArrives) {
   skip_without_nan();
   if (IsSkipped()) return;
   for (const float bias : {kNan, kInfinity}) {
-    // Row 3 of all heads; the others are what they were.
+    // Only row 3 of all heads has the bias.
     EXPECT_TRUE(runs_right(runtime(), sized("mask=f32:qk"), with_mask(3 * 150 + 20, 1, bias))) << bias;
   }
 }

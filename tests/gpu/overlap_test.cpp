@@ -1,4 +1,4 @@
-// What is written lies apart from everything else, but where the headers say that it may lie in place.
+// Outputs must not overlap any other tensor, except where the headers allow in-place operation.
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/matmul.hpp>
@@ -18,11 +18,11 @@ class OverlapTest : public GpuTest {
     GpuTest::SetUp();
     if (!IsSkipped()) buffer_ = must(runtime().create_buffer(kBytes));
   }
-  /// So many bytes of the one buffer from `first` on.
+  /// A range of the one buffer with this many bytes from `first` on.
   [[nodiscard]] BufferRange at(VkDeviceSize first, VkDeviceSize bytes = 4096) const {
     return {buffer_.handle(), first, bytes};
   }
-  /// That a plan takes the tensors, or refuses them with these words.
+  /// Checks that a plan takes the tensors, or refuses them with these words.
   template <class Made>
   static void expect_words(const Made& made, const std::vector<std::string>& words) {
     if (words.empty()) {
@@ -36,7 +36,8 @@ class OverlapTest : public GpuTest {
   Buffer buffer_;
 };
 
-/// Q and O of 16 rows of 8 float32, 512 bytes each; K and V of 256 rows, 8192 bytes; 64 bytes of lse.
+/// Q and O have 16 rows of 8 float32, 512 bytes each. K and V have 256 rows, 8192 bytes. The lse has 64
+/// bytes.
 TEST_F(OverlapTest, OutputsOfAttention) {
   AttentionDesc desc{.query_length = 16, .kv_length = 256, .head_dim = 8, .has_lse = true};
   const auto plan = must(make_plan(runtime(), desc, {.kernel = "tile", .kv_splits = 2}));
@@ -45,7 +46,7 @@ TEST_F(OverlapTest, OutputsOfAttention) {
   const BufferRange workspace = at(65536, workspace_bytes);
   AttentionTensors good;
   good.query = at(0);
-  good.key = good.value = at(4096, 8192);  // inputs may be the same
+  good.key = good.value = at(4096, 8192);  // inputs may overlap
   good.output = at(16384);
   good.lse = at(16896);
   const auto expect_bound = [&](BufferRange AttentionTensors::*tensor, VkDeviceSize first,
@@ -84,7 +85,7 @@ TEST_F(OverlapTest, TensorsThatArePushed) {
                          {"the output tensor", "overlaps the query tensor"}));
 }
 
-/// One tensor of Q, K and V, and one of their gradients: rows of 3 * 2 * 8 elements.
+/// One tensor for Q, K and V, and one for their gradients: rows of 3 * 2 * 8 elements.
 TEST_F(OverlapTest, GradientsThatLieBetweenOneAnother) {
   BackwardDesc desc;
   AttentionDesc& attention = desc.attention;
@@ -138,7 +139,7 @@ TEST_F(OverlapTest, AppendsInPlace) {
   refused(&AppendTensors::cache_value, 1520, {"cache_key tensor", "cache_value tensor"});
   refused(&AppendTensors::key, 1024, {"cache_key tensor", "key tensor"});
   refused(&AppendTensors::kv_lengths, 1024, {"cache_key tensor", "kv_lengths tensor"});
-  // The same query with other strides is no place for the output.
+  // With other strides the output cannot be in the query's place.
   desc.query.strides = Strides{0, 0, 16, 1};
   const auto wider = must(AppendPlan::create(runtime().device(), desc));
   good.key = at(8192);
@@ -146,7 +147,7 @@ TEST_F(OverlapTest, AppendsInPlace) {
   expect_words(wider.make_bindings(good), {"query_output tensor", "query tensor"});
 }
 
-/// Rows of K, and behind each its row of V: a cache of both.
+/// A cache in which each row of K is followed by its row of V.
 TEST_F(OverlapTest, KeysAndValuesOfOneCache) {
   AppendDesc desc{.kv_heads = 2, .new_length = 4, .head_dim = 8};
   desc.cache_length = 16;
@@ -162,7 +163,7 @@ TEST_F(OverlapTest, KeysAndValuesOfOneCache) {
   expect_words(plan.make_bindings(tensors), {"cache_key tensor", "cache_value tensor"});
 }
 
-/// Column 0 to 7 of rows of 16 are read, 8 to 15 written.
+/// Reads columns 0 to 7 of rows of 16, and writes columns 8 to 15.
 TEST_F(OverlapTest, ProductsAndMerges) {
   MatmulDesc product{.rows = 8, .columns = 8, .inner = 8};
   product.a.strides = product.output.strides = MatrixStrides{0, 16, 1};
@@ -188,8 +189,8 @@ TEST_F(OverlapTest, ProductsAndMerges) {
                {"output tensor", "overlaps the parts tensor"});
 }
 
-/// A layer's steps lie apart by themselves: its own tensors are compared with one another, as
-/// tests/unit/every_operation_test.cpp has it of each pair.
+/// The steps of a layer never overlap. Only the layer's own tensors are compared with each other.
+/// tests/unit/every_operation_test.cpp tests every pair.
 class LayerOverlaps : public OverlapTest {
  protected:
   static MultiHeadAttentionDesc layer() {
@@ -212,7 +213,7 @@ class LayerOverlaps : public OverlapTest {
   }
 };
 
-/// Projections that read one input each add to its gradient, which is one tensor all the same.
+/// Several projections of one input add to its gradient, which is a single tensor.
 TEST_F(LayerOverlaps, GradientsOfAnInputThatIsReadThreeTimes) {
   MultiHeadAttentionBackwardDesc desc{.forward = layer()};
   desc.forward.saves_for_gradients = true;

@@ -1,8 +1,8 @@
-// Covering sets, in which every two values of what makes another pipeline meet in one problem, on every
-// kernel that takes it: one for the forms of the shaders without features, one for those with them. A row of
-// a set is a pipeline, which costs a CPU driver about a second; a problem costs milliseconds. So each row is
-// several problems, with sizes, memory and data of their own, and every third one's form is that of a GPU of
-// a family, as if this device were one. random_test.cpp draws from the whole space.
+// Covering sets, on every kernel that takes them: every two values of anything that changes the pipeline meet
+// in one problem. One set is for shader forms without features, one for forms with features. A row of a set
+// is a pipeline, which costs a CPU driver about a second. A problem costs milliseconds. So each row has
+// several problems with their own sizes, memory and data. Every third pipeline has the form for a GPU of a
+// family, as if this device were one. random_test.cpp draws from the whole space.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,13 +23,13 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-/// What a row has a value of; a set has one value of what it leaves open. Each value is words of a problem,
-/// in which '*' stands for a length for each batch entry and '?' for an alignment of positions.
+/// The factors of a row. If a set does not vary a factor, the set has one value for it. Each value is words
+/// of a problem, in which '*' stands for a length for each batch entry and '?' for an alignment of positions.
 enum Factor : std::size_t {
   kStorage,  ///< types and head dims
   kOutput,
   kAligned,
-  kQueries,  ///< the class of the query length, which is one of kQueryLengths
+  kQueries,  ///< whether the query length is one of the few or the many of kQueryLengths
   kKeys,
   kPosition,
   kLse,
@@ -42,20 +42,20 @@ enum Factor : std::size_t {
   kSinks,
   kDropout,
   kWeights,
-  kDevice,  ///< as it is, or as if it had no 16-bit storage
+  kDevice,  ///< the device as it is, or as if it had no 16-bit storage
   kFactorCount,
 };
 using Set = std::array<Words, kFactorCount>;
 
 constexpr std::string_view kThreeParts = "parts=3";
-constexpr std::size_t kSequences = 4;  ///< of kLengths of kFeatures: queries and keys packed
+constexpr std::size_t kSequences = 4;  ///< value of kLengths in kFeatures: queries and keys packed
 
 const Words kNone{""};
 const Words kDevices{"", "in words"};
 const Words kAlignments{"aligned=16", "aligned=0"};
 const Words kFewOrMany{"few", "many"}, kThreeClasses{"few", "some", "many"};
 
-/// Without features. Dims and types are joined by storages_of().
+/// The set without features. storages_of() joins dims and types.
 const Words kDims{"d1",  "d3",   "d8",   "d31",        "d40",  "d64",        "d71",
                   "d80", "d111", "d128", "d192 dv128", "d255", "d576 dv512", "d33 dv575"};
 const Set kPlain{
@@ -101,9 +101,9 @@ const Set kFeatures{
     {"", "weights=scores", "weights=softcap", "weights=masked", "weights=probabilities"},
     kDevices};
 
-/// What kernels on matrix units take.
+/// Reduces a set to what kernels on matrix units take.
 Set on_matrices(Set set) {
-  set[kDevice] = kNone;  // they need 16-bit storage
+  set[kDevice] = kNone;  // these kernels need 16-bit storage
   if (set[kMask].size() == 1) {
     set[kOutput] = {"f16", "f16 output=f32", "f16 output=bf16"};
   } else {
@@ -113,14 +113,14 @@ Set on_matrices(Set set) {
   return set;
 }
 
-/// What float16 arithmetic takes.
+/// Reduces a set to what float16 arithmetic takes.
 Set in_float16(const Set& set) {
   Set all = on_matrices(set);
   if (set[kMask].size() > 1) all[kStorage] = {"d24 dv16 f16", "d35 dv67 f16", "d64 dv20 f16"};
   return all;
 }
 
-/// Rows in which every two values meet. Packed keys in a cache are refused: such a row becomes two, one
+/// Rows in which every two values meet. Packed keys in a cache are refused. Such a row becomes two: one
 /// without the cache and one without the sequences.
 std::vector<FactorRow> rows_of(const Set& set) {
   std::vector<std::size_t> sizes;
@@ -144,13 +144,13 @@ const std::array<std::vector<std::int64_t>, 3> kKeyLengths{
 struct PairProblem {
   std::string text;
   std::uint32_t kv_splits = 0;
-  bool in_words = false;  ///< without 16-bit storage
+  bool in_words = false;  ///< as if without 16-bit storage
 };
 
 constexpr std::uint64_t kProblemsPerRow = 4;
 
-/// Draws what a row leaves open. What decides on the pipeline follows from the row's seed, so that its
-/// problems share one.
+/// Draws what a row leaves open. The row's seed decides everything that changes the pipeline, so that the
+/// problems of a row share one.
 class PairDraw {
  public:
   PairDraw(const Set& set, const FactorRow& row, bool few_rows, std::uint64_t row_seed, std::uint64_t seed)
@@ -193,7 +193,7 @@ class PairDraw {
   static void add(std::string& text, std::string_view words) {
     if (!words.empty()) text.append(" ").append(words);
   }
-  /// Whether types begin with what is given: a space or an equals sign comes before it.
+  /// Whether the name of a type begins with `begin`, after a space or an equals sign.
   [[nodiscard]] bool stores(std::string_view begin) const {
     const std::string types = " " + std::string(words_[kStorage]) + " " + std::string(words_[kOutput]);
     return types.find(" " + std::string(begin)) != std::string::npos ||
@@ -201,7 +201,7 @@ class PairDraw {
   }
   [[nodiscard]] bool has_blocks() const { return stores("q8_0") || stores("q4_0"); }
 
-  /// Fewer where a problem would take a CPU long; decode holds 16 rows of one KV head.
+  /// Draws the heads. It takes fewer if a problem would take a CPU long. decode holds 16 rows of one KV head.
   void draw_heads(bool few_rows, std::uint64_t row_seed) {
     struct Heads {
       std::int64_t query, kv;
@@ -222,7 +222,7 @@ class PairDraw {
     if (is_too_much()) query_heads_ = kv_heads_ = 1;
   }
 
-  /// All, none, half of them and so on.
+  /// Lengths from a list: all, none, half and so on.
   std::string lengths(std::int64_t most) {
     const std::array<std::int64_t, 5> values{most, 0, most / 2, std::min<std::int64_t>(most, 1),
                                              std::max<std::int64_t>(most - 1, 0)};
@@ -249,8 +249,8 @@ class PairDraw {
     return text;
   }
 
-  /// Free elements after rows and before tensors. Multiples of 8 keep loads of 16 bytes possible. These
-  /// decide on the pipeline, so the problems of a row have the same.
+  /// Draws free elements after rows and before tensors. Multiples of 8 allow loads of 16 bytes. They change
+  /// the pipeline, so all problems of a row have the same ones.
   void draw_memory(std::uint64_t row_seed) {
     std::mt19937_64 random(row_seed);
     const auto one = [&](const std::vector<std::string_view>& values) {
@@ -264,7 +264,7 @@ class PairDraw {
     add(memory_, is_aligned ? one({"", "shift=8"}) : one({"", "shift=1", "shift=2", "shift=5", "shift=8"}));
   }
 
-  /// Steep scores leave float32 too little to compare; tiny numbers are subnormal in smaller types.
+  /// Steep scores leave float32 too little to compare. Tiny numbers are subnormal in smaller types.
   void add_data(std::string& text) {
     const std::string_view scale =
         below(4) == 0 ? one_of<std::string_view>({"scale=-0.2", "scale=0.01", "scale=3"}) : "";
@@ -325,7 +325,7 @@ TEST(PairSets, HaveEveryPairButThoseRefused) {
 
 class Pairs : public KernelTest {
  protected:
-  /// The wanted part of a set's rows.
+  /// Runs the wanted part of a set's rows.
   static void run(const Set& set, DataType arithmetic_type = DataType::kFloat32) {
     const std::vector<PairProblem> problems = problems_of(set, kernel() == "decode");
     std::vector<std::size_t> rows;
@@ -359,12 +359,12 @@ class Pairs : public KernelTest {
     std::printf("%zu problems, at most %.2f of the tolerance; %zu pipelines as on GPUs of families\n", number,
                 largest_share, turns.taken());
     turns.expect_some();
-    // A 25th over whole sets, and of the wide tolerance of float16 arithmetic a twelfth; a part of one has
-    // few problems, of which two may be such by chance.
+    // A 25th of a whole set, or a twelfth with the wide tolerance of float16 arithmetic. A part of a set has
+    // few problems, of which two may be without force by chance.
     const bool is_float16 = arithmetic_type == DataType::kFloat16;
     const std::size_t share = is_float16 ? 12 : 25;
     EXPECT_LE(without_force, 2 + number / share) << "problems whose comparison zeros would have passed";
-    // Vulkan lets devices truncate, which is all one way.
+    // Vulkan lets devices truncate, so that all rounding errors add up in one direction.
     if (is_float16 && capabilities().rounds_float16_to_nearest) {
       EXPECT_LT(largest_share, 0.8) << "the tolerance of float16 arithmetic has a margin";
     }

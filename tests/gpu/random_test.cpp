@@ -1,6 +1,6 @@
-// Problems drawn from the whole space of descriptors, against the reference, each with VKATTN_RANDOM_DRAWS
-// (3) of its lengths: VKATTN_RANDOM_CASES of them (500), from VKATTN_RANDOM_SEED (1) on. A third of them runs
-// as if this device were a GPU of a family. A failure names the seed, which repeats it.
+// Compares problems from the whole space of descriptors with the reference. VKATTN_RANDOM_CASES (500) is the
+// number of seeds, from VKATTN_RANDOM_SEED (1) on. Each problem runs with VKATTN_RANDOM_DRAWS (3) sets of
+// lengths. A third runs as if this device were a GPU of a family. A failure names the seed, which repeats it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -26,9 +26,9 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   return std::strtoull(text, nullptr, 10);
 }
 
-/// The family that a third of the seeds have drawn, null for the others.
+/// The family of a seed. Two thirds of the seeds have none: null.
 const GpuFamily* drawn_family(std::uint64_t seed) {
-  constexpr std::uint64_t kWithout = 2;  // for each seed with one
+  constexpr std::uint64_t kWithout = 2;  // seeds without a family for each seed with one
   const std::uint64_t drawn = std::mt19937_64(~seed)();
   if (drawn % (kWithout + 1) != 0) return nullptr;
   return &kGpuFamilies[drawn / (kWithout + 1) % std::size(kGpuFamilies)];
@@ -36,7 +36,7 @@ const GpuFamily* drawn_family(std::uint64_t seed) {
 
 class Random : public GpuTest {
  protected:
-  /// Runs a variant of a seed's problem on the kernel that the seed draws among those which take its first.
+  /// Runs a variant of a seed's problem. The seed draws the kernel among those that take the first variant.
   void run(std::uint64_t seed, std::uint64_t variant) {
     const std::string text = random_problem(seed, can_compile_scores(), variant);
     const Result<Problem> problem = parse_problem(text);
@@ -56,7 +56,7 @@ class Random : public GpuTest {
     if (const GpuFamily* const family = drawn_family(seed); family != nullptr)
       run_as(*family, options, runtime(), problem->desc);
     const std::string where = options.family.empty() ? "" : " as on " + std::string(options.family);
-    // Before it runs: a driver that crashes leaves nothing else behind.
+    // Prints before the run, because a driver that crashes leaves no other trace.
     std::printf("seed %llu, %s%s%s: %s\n", static_cast<unsigned long long>(seed), kernel_.c_str(),
                 float16 ? " in float16" : "", where.c_str(), text.c_str());
     std::fflush(stdout);
@@ -79,13 +79,13 @@ class Random : public GpuTest {
   }
 
   std::string kernel_;
-  bool is_float16_ = false;  ///< where tile takes it in float16 arithmetic
+  bool is_float16_ = false;  ///< uses float16 arithmetic if tile takes the problem in it
   std::uint64_t runs_ = 0, failures_ = 0;
-  std::set<std::uint64_t> without_force_;  ///< seeds
+  std::set<std::uint64_t> without_force_;  ///< seeds of results that zeros would have passed
 };
 
 TEST_F(Random, ProblemsMatchTheReference) {
-  // A pipeline takes a CPU a second or ten, and another problem on it milliseconds.
+  // A pipeline takes a CPU one to ten seconds, another problem on it milliseconds.
   const std::uint64_t draws = number_from("VKATTN_RANDOM_DRAWS", 3);
   const std::uint64_t count = number_from("VKATTN_RANDOM_CASES", 500);
   const std::uint64_t first = number_from("VKATTN_RANDOM_SEED", 1);

@@ -1,4 +1,4 @@
-// Recording allocates nothing: every kernel, with bindings and with push descriptors, through windows and
+// Recording allocates nothing: with every kernel, with bindings and with push descriptors, with windows and
 // splits.
 #include "allocation_count.hpp"
 #include "gpu/mute_device.hpp"
@@ -49,7 +49,7 @@ TEST_F(RecordTest, NoKernelAllocates) {
     bool windows;
     std::uint32_t kv_splits;
   };
-  constexpr Case kParts = {"hq8 hkv2 1x512 d64 f16", false, 3};  // for decode, and the merging of parts
+  constexpr Case kParts = {"hq8 hkv2 1x512 d64 f16", false, 3};  // for decode, and for merging parts
   constexpr Case kCases[] = {{"b2 hq8 hkv2 64x96 d64 f16 causal lse", false, 1},
                              {"b3 h4 65x130 d128 kv_lengths=0,65,130", false, 1},
                              {"b2 hq8 hkv2 200x96 d64 f16", true, 1},
@@ -74,7 +74,7 @@ TEST_F(RecordTest, NoKernelAllocates) {
         const auto plan = AttentionPlan::create(device, problem.desc, options);
         if (!plan.ok()) {
           EXPECT_NE(plan.error().code, ErrorCode::kVulkan) << plan.error().message;
-          continue;  // not for this kernel
+          continue;  // the kernel does not take the problem
         }
         auto workspace = must(runtime().create_buffer(plan->workspace_bytes() + 4));
         EXPECT_EQ(allocations_of(*plan, run.tensors(), workspace.range(), push_descriptors), 0U)

@@ -1,4 +1,4 @@
-// What an engine does with a plan: compiles it later, records it in slices, takes descriptor sets from few
+// Uses a plan as an engine does: compiles it later, records it in slices, takes descriptor sets from few
 // pools, and runs it on a device with few storage buffers.
 #include <vkattn/frame_budget.hpp>
 
@@ -41,13 +41,13 @@ class RecordingTest : public AnyKernelTest {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, RecordingTest, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
-/// Submissions of their own, so that nothing of one slice's state is there for the next.
+/// Each slice has its own submission, so no state of an earlier slice remains.
 TEST_P(RecordingTest, SlicesGiveTheBitsOfTheWhole) {
   for (const char* text : {"b2 h4 70x96 d32 lse causal", "h2 40x1200 d32 lse mask=bytes"}) {
     for (const bool push : {false, true}) {
       if (push && !capabilities().push_descriptors) continue;
       PlanOptions options;
-      options.max_dispatch_ns = 1;  // a dispatch for each workgroup
+      options.max_dispatch_ns = 1;  // one dispatch for each workgroup
       options.push_descriptors = push;
       Ready it = ready(text, options);
       std::optional<Bindings> bindings;
@@ -96,7 +96,7 @@ TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
   expect_right(it.run);
 }
 
-/// Vulkan grants four storage buffers a stage.
+/// Vulkan guarantees four storage buffers for a stage.
 TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
   struct Case {
     const char* problem;
@@ -126,7 +126,7 @@ TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
                          ErrorCode::kLimitExceeded, {"splitting the keys", "5", "4"}));
 }
 
-/// Counts pools, and lets them through.
+/// Counts the creation of pools, and forwards the calls.
 struct PoolCount {
   inline static PFN_vkCreateDescriptorPool real = nullptr;
   inline static int pools = 0;

@@ -1,5 +1,5 @@
-// Rotary embedding at far positions, of given frequencies, of queries alone. cache_pairs_test.cpp has it with
-// everything else.
+// Rotary embedding at far positions, with given frequencies, and of queries alone. cache_pairs_test.cpp
+// combines it with everything else.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array kStyles{RotaryStyle::kInterleaved, RotaryStyle::kHalfSplit};
 
-/// A head whose first dims are turned, of queries too. A ring takes any position.
+/// A head whose first dims are turned, also in the queries. A ring takes any position.
 AppendCase rotary_case(RotaryStyle style, std::int64_t head_dim, std::int64_t rotary_dims) {
   AppendCase test = small_append();
   test.desc.query_heads = 2;
@@ -27,7 +27,7 @@ AppendCase rotary_case(RotaryStyle style, std::int64_t head_dim, std::int64_t ro
 
 using RotaryTest = AppendTest;
 
-/// Position times frequency is right to a small part of a turn however many turns it is.
+/// Position times frequency is accurate to a small part of a turn, however many turns it is.
 TEST_F(RotaryTest, FarPositions) {
   AppendReport report;
   double largest = 0;
@@ -51,7 +51,7 @@ TEST_F(RotaryTest, FarPositions) {
 
 TEST_F(RotaryTest, NegativePositionsTurnQueriesTheOtherWay) {
   AppendCase test = rotary_case(RotaryStyle::kHalfSplit, 32, 32);
-  use_positions(test, {-1'000, -3, 2});  // queries have no cache to be outside of
+  use_positions(test, {-1'000, -3, 2});  // queries have no cache that limits their positions
   expect_right(test, "negative");
 }
 
@@ -65,12 +65,12 @@ TEST_F(RotaryTest, ScaledPositionsAndMagnitude) {
   }
 }
 
-/// Each frequency is the very number in the buffer, from tiny to many turns for each position.
+/// Uses exactly the frequencies in the buffer, from tiny ones to many turns for each position.
 TEST_F(RotaryTest, GivenFrequencies) {
   for (const RotaryStyle style : kStyles) {
     AppendCase test = rotary_case(style, 64, 40);
     test.desc.rotary.has_frequencies = true;
-    test.desc.rotary.base = -1;  // has no meaning here
+    test.desc.rotary.base = -1;  // it has no meaning here
     test.frequencies = {1.0F,    0.77F,    -0.3F,      1e-3F,        3.1415927F, 6.2831855F, 1e-6F,
                         0.0F,    1e-20F,   1e-44F,     1'048'575.9F, 12'345.67F, 1e-30F,     0.125F,
                         0x1p-9F, 0x1p-41F, 0x1.8p-73F, -2e-4F,       8.5F,       0x1p-23F};
@@ -78,7 +78,7 @@ TEST_F(RotaryTest, GivenFrequencies) {
       use_positions(test, {position, 77, 0});
       expect_right(test, "position " + std::to_string(position));
     }
-    // What is no frequency turns nothing by any known angle, and harms nobody else.
+    // A frequency that is not a number has no defined result, and must not affect other elements.
     test.frequencies.assign(20, 1.0F);
     test.shift = 3;
     expect_right(test, "shifted");

@@ -24,7 +24,7 @@ TEST_F(RuntimeTest, ListsTheDeviceItUses) {
   EXPECT_TRUE(has(runtime().device_choice(), capabilities().device_name));
 }
 
-/// As far as the loader, the device and the headers that the library was compiled with know it.
+/// The version is the newest that the loader, the device and the compiled headers know.
 TEST_F(RuntimeTest, UsesTheNewestVersion) {
   const auto& state = detail::RuntimeState::of(runtime());
   std::uint32_t loader = VK_API_VERSION_1_0;
@@ -47,7 +47,7 @@ TEST_F(RuntimeTest, ADeviceThatIsNotThereIsNotFound) {
   }
 }
 
-/// Features that lavapipe has: what the test has force on.
+/// These are features that lavapipe has. For others the test shows nothing.
 TEST_F(RuntimeTest, DisabledExtensionsStayOff) {
   RuntimeOptions options;
   options.pipeline_cache = false;
@@ -130,7 +130,7 @@ std::vector<std::filesystem::path> files_in(const TempFolder& folder) {
   return found;
 }
 
-/// Makes a plan in a runtime of its own that keeps its cache in the folder, and runs it.
+/// Makes a plan in its own runtime, which keeps its cache in the folder, and runs it.
 void run_with_cache(const TempFolder& folder) {
   RuntimeOptions options;
   options.cache_dir = folder.path() / "made by it";

@@ -1,4 +1,4 @@
-// Score functions of the user's own, in every kernel, against the same functions in C++.
+// Compares the user's score functions with equal functions in C++, in every kernel.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, ScoreFunctions, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
-// Those that problems name, by themselves and each with what random_test.cpp draws for it.
+// Runs the functions that problem strings can name, alone and with words that random_test.cpp draws for them.
 TEST_P(ScoreFunctions, EqualTheReference) {
   const std::string problem = typed("b2 hq4 hkv2 70x83 d16 lse");
   for (const char* word : part_of({" score=prefix", " score=documents", " score=alibi", " score=bias"})) {
@@ -22,7 +22,7 @@ TEST_P(ScoreFunctions, EqualTheReference) {
                          options(both())));
 }
 
-// A function that multiplies scores multiplies what float16 lost of them.
+// A function that multiplies scores also multiplies their rounding errors in float16.
 TEST_P(ScoreFunctions, EqualTheReferenceInFloat16) {
   if (kernel() != "tile") GTEST_SKIP() << "it has no form with float16 arithmetic";
   if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
@@ -37,10 +37,10 @@ TEST_P(ScoreFunctions, EqualTheReferenceInFloat16) {
   std::printf("at most %.2f of the tolerance\n", largest);
 }
 
-// Positions count in the whole problem, whatever part of it a dispatch sees.
+// Positions count in the whole problem, even if a dispatch sees only a part of it.
 TEST_P(ScoreFunctions, SeeThePositionsOfTheWholeProblem) {
   RunOptions run = options({});
-  // Where the kernel can, the keys of one head are cut, too.
+  // If the kernel can cut the keys of one head, they are cut as well.
   const std::uint64_t range = kernel() == "matrix" ? 6144 : kernel() == "lane" ? 3072 : 5120;
   run.device = device_with([&](Capabilities& c) { c.max_storage_buffer_range = range; });
   run.inspect = [](const AttentionPlan& plan) {
@@ -61,7 +61,7 @@ TEST_P(ScoreFunctions, GoWithSplitsOverKeys) {
   }
 }
 
-// What is hidden from all rows is never part of the arithmetic.
+// Keys that are hidden from all rows never take part in the arithmetic.
 TEST_P(ScoreFunctions, HideNan) {
   const char* const by_score = R"(
     float score(float s, Position p) { return p.key % 3 == 1 ? -1.0 / float(p.batch) : s; })";
@@ -74,7 +74,7 @@ TEST_P(ScoreFunctions, HideNan) {
     for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
       for (std::int64_t j = 1; j < desc.kv_length; j += 3) {
         write_row(runtime(), filled.key(), desc.key, 0, h, j, desc.head_dim, kNan);
-        if (is_on_matrix_units()) continue;  // promised for K only
+        if (is_on_matrix_units()) continue;  // they promise it for K only
         write_row(runtime(), filled.value(), desc.value, 0, h, j, desc.value_dim, kNan);
       }
     }
@@ -85,7 +85,7 @@ TEST_P(ScoreFunctions, HideNan) {
   }
 }
 
-// Indices are clamped to what is bound: the last element for all beyond, the first for negative ones.
+// Indices are clamped to the bound range: too large ones to the last element, negative ones to the first.
 TEST_P(ScoreFunctions, ReadNothingOutsideOfATable) {
   const char* const source = R"(
     float score(float s, Position p) {
@@ -98,7 +98,7 @@ TEST_P(ScoreFunctions, ReadNothingOutsideOfATable) {
                          options(setup(source, {{"table"}}, {bits({2.0F, 9.0F, 3.0F})}, score))));
 }
 
-// -inf hides, also from rows that see nothing else, with and without visible().
+// -inf hides a key, also from rows that see no other key, with and without visible().
 TEST_P(ScoreFunctions, MayReturnMinusInfinity) {
   const std::string source = R"(
     float score(float s, Position p) { return p.key % 3 == 2 ? s : table(p.query == 4 ? 0 : int(p.key % 3)); })";
@@ -125,7 +125,7 @@ TEST_P(ScoreFunctions, MayReturnMinusInfinity) {
   }
 }
 
-// Numbers hide nothing, however low: beyond 2.3e38 they count as that.
+// Numbers hide no key, however low they are. Numbers below -2.3e38 count as -2.3e38.
 TEST_P(ScoreFunctions, MayReturnTheLowestNumber) {
   const ScoreSetup lowest = setup(
       "float score(float s, Position p) { return p.query == 2 ? -3.4e38 : s; }", {}, {},
@@ -133,7 +133,7 @@ TEST_P(ScoreFunctions, MayReturnTheLowestNumber) {
   EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse"), options(lowest)));
 }
 
-// What else a problem does to its scores comes after the function, and softcap before it.
+// A problem's other features change scores after the function. Only softcap does so before it.
 TEST_P(ScoreFunctions, GoWithEveryFeature) {
   for (const char* const more : part_of({"softcap=3 alibi mask=f16 sinks window=60,20 weights=masked",
                                          "query_lengths=3,5 sequences kv_lengths=40,75 causal",
@@ -144,14 +144,14 @@ TEST_P(ScoreFunctions, GoWithEveryFeature) {
   }
 }
 
-/// Entries that end before the first block that is looked at: a CPU driver once ran a loop's body without any
-/// of its rows.
+/// Entries end before the first block that is looked at. A CPU driver once ran the body of a loop with no
+/// rows in it.
 TEST_P(ScoreFunctions, GoWithPagesOfEntriesThatEndEarly) {
   const std::string problem = typed("b3 135x290 d66 kv_lengths=194,153,52 page=1 score=documents");
   EXPECT_TRUE(runs_right(runtime(), problem, RunOptions{kernel()}));
 }
 
-// Only a function that says what is visible is asked for it before the kernel runs.
+// Only a function that says what is visible is called before the kernel runs.
 TEST_P(ScoreFunctions, HideWholeBlocksBeforeTheKernelRuns) {
   const auto passes = [](const ScoreSetup& score) {
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Plans with score functions: block masks, tables, what they tell and refuse.
+// Plans with score functions: block masks, tables, their descriptions and refusals.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// A block mask in a buffer of the test's own.
+/// Has a block mask in a buffer of the test's own.
 class BlockMasks : public ScoreFunctions {
  protected:
   [[nodiscard]] std::string reason_to_skip() const override {
@@ -17,7 +17,7 @@ class BlockMasks : public ScoreFunctions {
     const auto plan = make_plan(runtime(), problem_of("").desc, options(score_));
     return plan.ok() && plan->block_mask_bytes() == 0 ? "the kernel passes no blocks by" : "";
   }
-  /// 150 queries and 190 keys in documents, with these words.
+  /// A problem of 150 queries and 190 keys in documents, with these words.
   [[nodiscard]] static Problem problem_of(std::string_view words) {
     return parsed(typed(std::string("b2 hq4 hkv2 150x190 d16 lse ").append(words)));
   }
@@ -29,7 +29,7 @@ class BlockMasks : public ScoreFunctions {
     table_ = filled_buffer(runtime(), score_.tables[0]);
   }
 
-  /// Runs with the block mask, computed or taken as it is, and compares.
+  /// Runs with the block mask, which is computed or is complete already, and compares.
   testing::AssertionResult runs(bool complete) {
     harness::ProblemRun run = ready_run(problem_);
     run.set_score_function({table_.range()}, score_.hook);
@@ -47,7 +47,7 @@ class BlockMasks : public ScoreFunctions {
     EXPECT_TRUE(runtime().write(mask_, 0, std::as_bytes(std::span(words))).ok());
   }
 
-  /// That causality and a left window hide the block from all of its rows; of problems with such words.
+  /// Whether causality and a left window hide the block from all of its rows, in problems with such words.
   [[nodiscard]] bool is_out_of_sight(std::int64_t first_row, std::int64_t first_key) const {
     const AttentionDesc& desc = problem_.desc;
     if (!desc.causal || desc.kv_lengths != Lengths::kUniform) return false;
@@ -57,7 +57,7 @@ class BlockMasks : public ScoreFunctions {
     return first_key > last_row / group || last_key < first_row / group - desc.window.left;
   }
 
-  /// Compares each word with what the documents leave of a block; how many of each kind there are.
+  /// Compares each word with what the documents leave of a block. Returns the number of words of each kind.
   [[nodiscard]] std::array<std::size_t, 3> expect_exact() const {
     const auto expected = [&](const MaskBlock& block) {
       if (is_out_of_sight(block.first_row, block.first_key)) return BlockVisibility::kHidden;
@@ -88,7 +88,7 @@ TEST_P(BlockMasks, AreExact) {
   EXPECT_GT(found[1], 0U);
 }
 
-/// Causality and the window, whose lengths are fixed: blocks that they hide whole are hidden.
+/// The lengths of causality and window are fixed, so blocks that they hide wholly are marked as hidden.
 TEST_P(BlockMasks, AreExactInAWindow) {
   prepare("causal window=60,-1");
   EXPECT_TRUE(runs(false));
@@ -96,7 +96,7 @@ TEST_P(BlockMasks, AreExactInAWindow) {
   EXPECT_TRUE(runs(true));
 }
 
-/// Lengths may change under a block mask that is kept, so they must not show in it.
+/// Lengths may change while a block mask is kept, so they must not affect it.
 TEST_P(BlockMasks, AreKeptWhereLengthsChange) {
   prepare("causal align=bottom-right kv_lengths=150,20");
   EXPECT_TRUE(runs(false));
@@ -112,10 +112,10 @@ TEST_P(BlockMasks, AreKeptAndTakenFromTheCaller) {
   EXPECT_TRUE(runs(false));
   const std::vector<BlockVisibility> words = read_mask();
   EXPECT_TRUE(runs(true));
-  // Whatever the function says of each position is right, too.
+  // A block mask that hides nothing is also right, because the function decides about each position.
   write_mask(std::vector<BlockVisibility>(words.size(), BlockVisibility::kMixed));
   EXPECT_TRUE(runs(true));
-  // Not computed again: what is hidden stays hidden.
+  // The block mask is not computed again, so what it hides stays hidden.
   write_mask(std::vector<BlockVisibility>(words.size(), BlockVisibility::kHidden));
   EXPECT_FALSE(runs(true));
   EXPECT_TRUE(runs(false));
@@ -175,7 +175,8 @@ TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
   }
   EXPECT_TRUE(is_refused(bound({table.handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
                          {"buffer prefix has", "maxStorageBufferRange"}));
-  // 113 elements of float16: the last one would be read with nothing behind it, or not at all.
+  // 113 elements of float16 end within a word. The last element would be read together with bytes outside of
+  // the range, or not at all.
   EXPECT_TRUE(
       is_refused(bound({table.handle(), 0, 226}), code, {"buffer prefix has 226 bytes", "give it 228"}));
   tensors.score_buffers[0] = table.range();
@@ -216,7 +217,7 @@ TEST_F(ScoreFunctionPlans, TakeTheNextKernelWhereTheFunctionDoesNotCompile) {
                          ErrorCode::kUnsupported, {"is broken"}));
 }
 
-// The same with tensors in place of bindings.
+// Runs with tensors instead of bindings.
 TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   if (!capabilities().push_descriptors || capabilities().max_push_descriptors < 21) {
     GTEST_SKIP() << "the device has no 21 push descriptors";

@@ -1,4 +1,4 @@
-// What the tests of score functions share: functions in GLSL, and the same in C++ for the reference.
+// Shared by the tests of score functions: functions in GLSL, and equal functions in C++ for the reference.
 #pragma once
 
 #include <vkattn/score_function.hpp>
@@ -15,26 +15,26 @@ namespace vkattn::tests {
 
 inline constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// A score in the reference: what the GLSL of a case does. -inf hides the key.
+/// A score in the reference that equals the GLSL of a case. -inf hides the key.
 using Score = std::function<double(double s, const reference::RowIndex& row, std::int64_t key)>;
 
 [[nodiscard]] ScoreSetup setup(const char* source, std::vector<ScoreBuffer> buffers,
                                std::vector<std::vector<std::uint32_t>> tables, const Score& score);
 
-/// The words of a table.
+/// The bits of the numbers as the words of a table.
 [[nodiscard]] std::vector<std::uint32_t> bits(const std::vector<float>& values);
 
-/// A prefix of 20 or 7 tokens that all see, by batch entry.
+/// A prefix of 20 or 7 tokens, by batch entry, that all queries see.
 [[nodiscard]] ScoreSetup prefix();
 
-/// Documents of 3, 30 and 40 tokens and a last one of what is left.
+/// The document of a token. Documents have 3, 30 and 40 tokens, and the last one has the rest.
 [[nodiscard]] std::int64_t document(std::int64_t token);
 [[nodiscard]] ScoreSetup documents();
 
-/// A bias for each head and for each distance up to 8.
+/// A bias for each head and each distance up to 8.
 [[nodiscard]] ScoreSetup relative_bias();
 
-/// Both functions, and rows that see nothing. Every part of the position counts.
+/// Prefix and documents together, and rows that see nothing. It uses every part of the position.
 [[nodiscard]] ScoreSetup both();
 
 class ScoreFunctions : public AnyKernelTest {

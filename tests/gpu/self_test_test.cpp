@@ -1,4 +1,5 @@
-// Self-tests of each kind of plan: right results pass, wrong ones are told, and the runtime goes by that.
+// Self-tests of each kind of plan: they accept right results and report wrong ones, and the runtime obeys
+// them.
 #include <vkattn/multi_head_attention.hpp>
 #include <vkattn/self_test.hpp>
 
@@ -33,7 +34,7 @@ MatmulDesc product(std::int64_t rows, std::int64_t columns, std::int64_t inner, 
 
 class SelfTestTest : public FirstUseTest {
  protected:
-  /// What a test's buffer holds when it has run.
+  /// Runs a test. `memory` is the content of its buffer before and after.
   static void run(const SelfTest& test, std::vector<std::byte>& memory) {
     const Buffer buffer = filled_buffer(runtime(), memory);
     const auto bindings = must(test.make_bindings(buffer.range()));
@@ -41,7 +42,7 @@ class SelfTestTest : public FirstUseTest {
     memory = elements_of<std::byte>(runtime(), buffer, memory.size());
   }
 
-  /// That the results are right, and that a device which lies about one element is found out.
+  /// Checks that the results are right, and that one wrong element is found.
   template <class Plan>
   static void expect_tells(const Plan& plan) {
     const SelfTest test = must(SelfTest::create(runtime().device(), plan));
@@ -50,7 +51,7 @@ class SelfTestTest : public FirstUseTest {
     const std::vector<std::byte> before = memory;
     run(test, memory);
     EXPECT_EQ(test.check(memory).value(), "");
-    // Results begin as words of ones, and nothing else does.
+    // Results start as words of all ones. No other words are so.
     std::vector<std::size_t> results;
     for (std::size_t at = 0; at + 4 <= memory.size(); at += 4) {
       std::uint32_t word = 0;
@@ -59,12 +60,13 @@ class SelfTestTest : public FirstUseTest {
     }
     ASSERT_FALSE(results.empty());
     const std::size_t at = results[results.size() / 2];
-    memory[at + 1] ^= std::byte{0x40};  // the exponent of the first of two, and of what is one number
+    memory[at + 1] ^=
+        std::byte{0x40};  // changes the exponent of a 32-bit number, and those of both 16-bit numbers
     memory[at + 3] ^= std::byte{0x40};
     EXPECT_NE(test.check(memory).value(), "") << "byte " << at;
   }
 
-  /// That the test's plan runs the same code: its outcome is kept by that.
+  /// Checks that the test's plan has the plan's configuration, by which the outcome is kept.
   static void expect_stands_for(const AttentionPlan& plan) {
     const auto small = must(detail::small_plan(runtime().device(), plan, {}, TestPurpose::kResults));
     EXPECT_EQ(small.configuration(), plan.configuration());
@@ -86,7 +88,7 @@ class SelfTestTest : public FirstUseTest {
 constexpr const char* kKinds[] = {"lane", "tile", "matrix"};
 
 TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
-  // What attention's self-test carries of a problem, this one carries too.
+  // This self-test keeps the same properties of a problem as attention's self-test.
   for (const char* const problem :
        {"hq4 hkv2 9x20 d17 dv24 bf16 causal softcap=5 mask=f16:bhqk sinks",
         "h2 64x64 d40 f16 mask=f32:k window=20,9 align=7 alibi=given dropout=0.2 kv_lengths=50"}) {
@@ -101,7 +103,7 @@ TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
   }
 }
 
-/// decode holds few rows, and what is specialized depends on their number.
+/// decode holds few rows, and specialization depends on their number.
 TEST_F(SelfTestTest, OfDecodeHasTheRowsOfItsProblem) {
   PlanOptions options;
   options.kernel = "decode";
@@ -147,7 +149,7 @@ TEST_F(SelfTestTest, OfProductsTellsRightFromWrong) {
   }
 }
 
-/// The test of a product runs the code that the product does, whichever kernel that is.
+/// The test of a product runs the code of the product, with any kernel.
 TEST_F(SelfTestTest, OfProductsLoadAsTheirProducts) {
   MatmulDesc odd = product(33, 70, 129, DataType::kFloat16);
   MatmulDesc turned = product(64, 64, 64, DataType::kFloat16);
@@ -173,7 +175,7 @@ TEST_F(SelfTestTest, OfProductsLoadAsTheirProducts) {
   }
 }
 
-/// Outcomes are kept by it.
+/// Outcomes are kept by the configuration.
 TEST_F(SelfTestTest, ConfigurationsTellTheModesOfTheDevice) {
   const MatmulDesc desc = product(64, 64, 64, DataType::kFloat32);
   const AttentionDesc attention = parsed("h2 64x64 d32").desc;
@@ -198,14 +200,14 @@ TEST_F(SelfTestTest, OfFloat16ArithmeticRunsInFloat16) {
   if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
   for (const char* const problem : {"h2 64x64 d32 f16 lse", "hq4 hkv2 9x80 d40 f16 causal softcap=5 lse"}) {
     RunOptions options{.kernel = "tile", .arithmetic_type = DataType::kFloat16};
-    options.kv_splits = 1;  // as the test
+    options.kv_splits = 1;  // as the test has
     const auto plan = must(tests::make_plan(runtime(), parsed(problem).desc, options));
     expect_stands_for(plan);
     expect_tells(plan);
   }
 }
 
-/// The one buffer has places for alignments of 16 bytes.
+/// The places in the one buffer are aligned to 16 bytes.
 TEST_F(SelfTestTest, TensorsMayPromiseMoreThanTheBufferHas) {
   constexpr std::uint32_t kMore = 256;
   const Device& device = runtime().device();
@@ -243,7 +245,7 @@ TEST_F(SelfTestTest, OfTimesIsRight) {
   }
 }
 
-// What the runtime makes of outcomes.
+// How the runtime uses outcomes.
 
 TEST_F(SelfTestTest, OfAttentionOnMatrixUnitsIsTested) {
   const AttentionDesc desc = parsed("h2 64x64 d32 f16").desc;
@@ -290,7 +292,7 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   MultiHeadAttentionOptions options;
   options.attention.kernel = options.matmul.kernel = options.backward.kernel = "matrix";
   MultiHeadAttentionOptions of_gradients = options;
-  of_gradients.matmul.kernel.clear();  // of sums of columns there are none on matrix units
+  of_gradients.matmul.kernel.clear();  // no kernel on matrix units computes sums of columns
   int products_on_matrices = 0;
   const auto set_products = [&](const Runtime& on) {
     of_gradients.make_matmul = [&](const MatmulDesc& desc, const PlanOptions& how) {
@@ -328,7 +330,7 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   EXPECT_TRUE(later.make_plan(small_layer()).ok()) << "others are there";
 }
 
-/// Programs with a device of their own test the steps of a layer where they are made.
+/// Programs with a device of their own test the steps of a layer where they make them.
 TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
   int attentions = 0, products = 0, gradients = 0;
   const Device& device = runtime().device();
@@ -359,7 +361,7 @@ TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
   EXPECT_EQ(refused.error().message, "gradients of attention: of no use");
 }
 
-/// Tensors of a layer would be bound to other shapes, or handles of one device given to another.
+/// Such plans would bind a layer's tensors to other shapes, or give handles of one device to another.
 TEST_F(SelfTestTest, LayersRefusePlansOfOtherProblemsAndDevices) {
   const Device& device = runtime().device();
   const auto forward = [&](const MultiHeadAttentionOptions& options, const char* name, const char* what) {

@@ -1,4 +1,4 @@
-// Plans of one device compile what they have in common once.
+// Plans of one device compile what they share only once.
 #include "vulkan/shared_pipelines.hpp"
 
 #include <vkattn/pipeline_cache.hpp>
@@ -39,7 +39,7 @@ class SharedPipelinesTest : public GpuTest {
   [[nodiscard]] AttentionPlan plan(const std::string& problem) const {
     return must(make_plan(runtime(), parsed(problem).desc, options_));
   }
-  /// What is logged of compiling.
+  /// Collects what the log says about compiling.
   void log_to_lines() {
     lines_.clear();
     state().log = {[](void* lines, LogLevel level, const char* text) {
@@ -54,7 +54,7 @@ class SharedPipelinesTest : public GpuTest {
   }
 
   [[nodiscard]] detail::DeviceState& state() const { return own_state(*options_.device); }
-  /// Of the test's device, on lane, with other options.
+  /// A plan of the test's device, on lane, with further options.
   [[nodiscard]] AttentionPlan plan(const std::string& problem, PlanOptions options) const {
     options.kernel = "lane";
     return must(AttentionPlan::create(*options_.device, parsed(problem).desc, options));
@@ -64,7 +64,7 @@ class SharedPipelinesTest : public GpuTest {
   std::vector<std::string> lines_;
 
   inline static std::atomic<std::uint32_t> compiled_ = 0;
-  inline static std::uint32_t fail_ = 0;  ///< so many calls on one fails; 0: none
+  inline static std::uint32_t fail_ = 0;  ///< the call that fails, counted from now; 0: none
   inline static PFN_vkCreateComputePipelines compile_ = nullptr;
 };
 
@@ -86,8 +86,8 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInLengthsShareOne) {
   EXPECT_EQ(compiled_, 2U) << "nothing keeps the pipelines of plans that are gone";
 }
 
-/// A cache is given what plans without one, or with another, have: one that is made after another's end often
-/// has its handle.
+/// A new cache must receive the pipeline, even if plans without a cache or with another cache have it. So it
+/// is compiled again. A new cache often gets the handle of a destroyed one.
 TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
   std::vector<AttentionPlan> living{plan("h2 30x41 d16")};
   for (std::uint32_t n = 2; n <= 4; ++n) {
@@ -124,7 +124,7 @@ TEST_F(SharedPipelinesTest, TheLogTellsWhatWasCompiledAndWhatWasFound) {
   EXPECT_EQ(lines_[1].substr(0, lines_[1].rfind(" in ")), "found " + shader);
 }
 
-/// Later calls try again, but not those that have waited for this one.
+/// Later calls try again. Calls that waited for the failed one do not.
 TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
   constexpr std::uint32_t kThreads = 4;
   static std::atomic<std::uint32_t> begun, tried;
@@ -132,12 +132,12 @@ TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
   state().vk.vkCreateComputePipelines = [](auto...) {
     ++tried;
     while (begun < kThreads) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for them to wait
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that the others wait
     return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   };
   const AttentionPlan late = plan("h2 30x41 d16", {.deferred_compilation = true});
   std::vector<Result<void>> outcomes(kThreads);
-  // A thread that the system holds up may come too late to wait, and tries again.
+  // A thread that the system delays may come too late to wait, and then tries again.
   for (int attempt = 0; attempt == 0 || (tried > 1 && attempt < 5); ++attempt) {
     begun = tried = 0;
     by_threads(kThreads, [&](std::size_t i) {
@@ -153,7 +153,7 @@ TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
   EXPECT_TRUE(late.is_compiled());
 }
 
-/// A log may hand its line to a thread that compiles the same plan, and wait for that.
+/// A log may pass its line to a thread that compiles the same plan, and wait for that thread.
 TEST_F(SharedPipelinesTest, ALogMayWaitForAnotherThread) {
   static const AttentionPlan* logged = nullptr;
   static int lines = 0;

@@ -1,4 +1,5 @@
-// Keys cut into parts whose results are merged by log-sum-exp: any number of parts gives the right result.
+// Keys are cut into parts, whose results are merged by log-sum-exp. Every number of parts gives the right
+// result.
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -16,8 +17,8 @@ class Split : public KernelTest {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(kKernelNames), kernel_test_name);
 
-/// Every number where long tests are wanted, else some: each is a plan of its own, which a CPU implementation
-/// compiles anew.
+/// All numbers if long tests are wanted, otherwise some. Each number is a plan of its own, which a CPU
+/// implementation compiles anew.
 TEST_P(Split, FromOnePartToNinetySeven) {
   std::vector<std::uint32_t> all(97);
   std::iota(all.begin(), all.end(), 1U);
@@ -27,7 +28,7 @@ TEST_P(Split, FromOnePartToNinetySeven) {
   }
 }
 
-/// As the rule splits them, also where the parts are of pages.
+/// The rule decides the number of parts, also if the parts consist of pages.
 TEST_P(Split, LongKeys) {
   for (const char* problem :
        part_of({"1x131072 d64 f16 lse", "hq2 hkv1 1x20000 d40 page=16 kv_lengths=19999"})) {
@@ -48,7 +49,7 @@ TEST_P(Split, PartsAreWhatWasAskedFor) {
   EXPECT_TRUE(runs_right(runtime(), "b2 h4 3x896 d16 lse", options));
 }
 
-/// Of long keys only what the rows see is cut: each tile of rows has its own first part.
+/// With long keys only the range that the rows see is cut. Each tile of rows has its own first part.
 TEST_P(Split, OfWhatAWindowShows) {
   for (const char* problem :
        part_of({"hq4 hkv2 7x3000 d16 causal align=bottom-right window=300,-1 lse sinks",
@@ -69,7 +70,8 @@ TEST_P(Split, OfWhatAWindowShows) {
   }
 }
 
-/// By itself, where some driver would end the loops of one part: Capabilities::max_loop_iterations.
+/// The plan cuts the keys by itself if a driver would end the loops of a single part:
+/// Capabilities::max_loop_iterations.
 TEST_P(Split, KeysThatAreTooManyForOnePart) {
   RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.max_loop_iterations = 65535; });
   options.inspect = [](const AttentionPlan& plan) {
@@ -80,8 +82,9 @@ TEST_P(Split, KeysThatAreTooManyForOnePart) {
   }
 }
 
-/// Some drivers end loops early, without a word: see Capabilities::max_loop_iterations. The most keys, to a
-/// sixteenth, that are not refused with Mesa 22.3's limit are right, also where the driver has it.
+/// Some drivers end loops early without an error: see Capabilities::max_loop_iterations. The largest number
+/// of keys, to a sixteenth, that is not refused with the limit of Mesa 22.3 gives right results, also on a
+/// driver that has the limit.
 TEST_P(Split, AsManyKeysAsTheLoopsOfADriverDo) {
   if (capabilities().max_loop_iterations == 0 && wanted_test_part().count > 1) {
     GTEST_SKIP() << "this driver has no such limit, and a part of the tests runs";

@@ -1,4 +1,4 @@
-// What the library says and changes as it records, seen in the place of the driver.
+// Records what the library says and changes while it records, in place of the driver.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace vkattn::tests {
 
-/// What is recorded of names, labels and state.
+/// The recorded names, labels and state.
 struct Spy {
   inline static std::vector<std::string> names, labels;
   inline static int open_labels = 0;
@@ -39,7 +39,7 @@ struct Spy {
     vk.vkCmdEndDebugUtilsLabelEXT = [](VkCommandBuffer) { --open_labels; };
   }
   static void watch_state(detail::DeviceFunctions& vk) {
-    vk.vkCmdBeginDebugUtilsLabelEXT = nullptr;  // changes nothing, and there is no command buffer
+    vk.vkCmdBeginDebugUtilsLabelEXT = nullptr;  // it changes no state, and there is no command buffer
     vk.vkCmdEndDebugUtilsLabelEXT = nullptr;
     vk.vkCmdBindPipeline = [](VkCommandBuffer, VkPipelineBindPoint point, VkPipeline) {
       expect(point == VK_PIPELINE_BIND_POINT_COMPUTE, "a pipeline of another bind point");

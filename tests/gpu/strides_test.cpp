@@ -1,5 +1,5 @@
 // Tensors in unusual memory: transposed, interleaved, repeated, and without 16-bit storage. pairs_test.cpp
-// and random_test.cpp have layouts, padding and offsets.
+// and random_test.cpp vary layouts, padding and offsets.
 #include "gpu/any_kernel.hpp"
 
 namespace vkattn::tests {
@@ -53,7 +53,7 @@ TEST_P(StridesTest, OfEveryKind) {
   }
 }
 
-/// No two rows of these share a word, so none is refused. pairs_test.cpp has rows that do.
+/// No two rows of these tensors share a word, so none is refused. pairs_test.cpp has rows that share words.
 TEST_P(StridesTest, OutputsWithout16BitStorage) {
   if (is_on_matrix_units()) GTEST_SKIP() << "needs 16-bit storage";
   RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.storage_buffer_16bit = false; });

@@ -1,5 +1,5 @@
-// One problem by plans of parts of its batch and heads, whose ranges begin further on in the same buffers:
-// the bits of the whole.
+// Plans for parts of a problem's batch and heads, whose ranges begin later in the same buffers, give the bits
+// of the whole problem.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// Batch entries and KV heads of a problem, with the query heads of these.
+/// Some batch entries and KV heads of a problem, with the query heads of these.
 struct Part {
   std::int64_t first_entry, entries, first_kv_head, kv_heads;
 };
@@ -27,7 +27,7 @@ class SubRangesTest : public GpuTest, public testing::WithParamInterface<const c
     return desc;
   }
 
-  /// The whole's tensors from the part's first elements on.
+  /// The tensors of the whole, from the first elements of the part on.
   static AttentionTensors tensors_of_part(const AttentionDesc& whole, const AttentionTensors& all,
                                           const Part& part, const AttentionPlan& plan) {
     AttentionTensors tensors = all;
@@ -44,8 +44,8 @@ class SubRangesTest : public GpuTest, public testing::WithParamInterface<const c
     return tensors;
   }
 
-  /// The whole problem, or a part of it. All plans keep to one part of the keys, so that their sums are the
-  /// same.
+  /// A plan of the whole problem, or of a part of it. No plan splits the keys, so that all compute the same
+  /// sums.
   static AttentionPlan plan_of(const AttentionDesc& desc) {
     return must(AttentionPlan::create(runtime().device(), desc, {.kernel = GetParam(), .kv_splits = 1}));
   }
@@ -54,7 +54,7 @@ class SubRangesTest : public GpuTest, public testing::WithParamInterface<const c
     const AttentionPlan plan = plan_of(part_of_whole(whole, part));
     bind_and_execute(runtime(), plan, tensors_of_part(whole, run.tensors(), part, plan));
   }
-  /// Output and lse, with what lies around them.
+  /// Output and lse with the bytes around them.
   using Bytes = std::vector<std::byte>;
   static std::pair<Bytes, Bytes> written(const harness::ProblemRun& run) {
     return {read_back(runtime(), run.output()), read_back(runtime(), run.lse())};

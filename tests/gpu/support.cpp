@@ -1,4 +1,4 @@
-// The shared Runtime and the way of one problem through it.
+// The shared Runtime, and running one problem on it.
 #include "gpu/support.hpp"
 
 #include <algorithm>
@@ -31,13 +31,14 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
-/// Made at first use, destroyed before main() ends: a driver may be gone when static destructors run.
+/// It is made at first use and destroyed before main() ends: a driver may be gone when static destructors
+/// run.
 struct SharedRuntime : testing::Environment {
   std::unique_ptr<Runtime> runtime;
   std::string error;
   bool tried = false;
 
-  /// Those of plans that were made by UnrolledLoops, or while one lives of all others.
+  /// Pipelines of plans that were made with UnrolledLoops; while one lives, those of all other plans.
   detail::SharedPipelines other_pipelines;
 
   void TearDown() override {
@@ -54,12 +55,12 @@ struct SharedRuntime : testing::Environment {
     const char* const validation = std::getenv("VKATTN_VALIDATION");
     options.validation = is_set("VKATTN_VALIDATION");
     options.gpu_assisted_validation = options.validation && std::string_view(validation) == "gpu";
-    options.pipeline_cache = false;  // tests leave nothing behind and find nothing stale
+    options.pipeline_cache = false;  // tests neither leave nor find cache files
     Result<Runtime> made = Runtime::create(options);
     if (made.ok()) {
       runtime = std::make_unique<Runtime>(std::move(made).value());
       for (detail::SharedPipelines* all : {&pipelines(), &other_pipelines})
-        all->keep(64);  // many tests run several problems that need the same
+        all->keep(64);  // many tests run several problems with the same pipeline
       UnrolledLoops::on_change = [this] { pipelines().swap(other_pipelines); };
       testing::Test::RecordProperty("device", capabilities().device_name);
     } else {
@@ -72,7 +73,7 @@ struct SharedRuntime : testing::Environment {
 };
 
 SharedRuntime& shared() {
-  // GoogleTest owns environments; this one registers itself before main().
+  // GoogleTest owns environments. This one registers itself before main().
   static auto* const environment =
       static_cast<SharedRuntime*>(testing::AddGlobalTestEnvironment(new SharedRuntime));
   return *environment;
@@ -80,7 +81,8 @@ SharedRuntime& shared() {
 
 [[maybe_unused]] const SharedRuntime& registered = shared();
 
-/// Rows to compare: all of a small problem, else as many as the reference does in some milliseconds.
+/// The rows to compare: all rows of a small problem, otherwise as many as the reference computes in some
+/// milliseconds.
 harness::RowSelection rows_to_check(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   const std::int64_t row_work = std::max<std::int64_t>(1, desc.kv_length) * (desc.head_dim + desc.value_dim);
@@ -88,7 +90,7 @@ harness::RowSelection rows_to_check(const Problem& problem) {
   return {std::max<std::int64_t>(64, kMostWork / row_work), problem.seed};
 }
 
-/// The tables in buffers of their own.
+/// Uploads each table into a buffer of its own.
 std::vector<Buffer> upload_tables(const Runtime& runtime, const ScoreSetup& score) {
   std::vector<Buffer> buffers;
   for (const std::vector<std::uint32_t>& table : score.tables)
@@ -201,7 +203,7 @@ std::string KernelTest::fitted(std::string_view problem) {
   if (kernel() != "decode" || desc.is_empty()) return std::string(problem);
   const std::int64_t most = kHeldRows / (desc.query_heads / desc.kv_heads);
   if (desc.query_length <= most) return std::string(problem);
-  // The first of the words that is two lengths: QUERYxKV; packed tensors have one length.
+  // Finds the first word that is two lengths: QUERYxKV. Packed tensors have one length.
   static const std::regex lengths("(^| )([0-9]+)x([0-9]+)( |$)");
   const bool packed = problem.find("layout=packed") != std::string_view::npos;
   const std::string query = std::to_string(most);

@@ -1,4 +1,4 @@
-// What the tests on a device share: one Runtime for the process, and running a problem string on a kernel.
+// Shared by the tests on a device: one Runtime for the process, and running a problem string on a kernel.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -27,15 +27,16 @@
 
 namespace vkattn::tests {
 
-/// Kernels that take every type and layout, for tests that are the same for each.
+/// Kernels that take every type and layout, for tests that are equal for all of them.
 inline constexpr const char* kKernelNames[] = {"lane", "tile", "decode"};
-/// Those on matrix units: 16-bit types, of K and V also quantised ones on matrix, and not on every device.
+/// Kernels on matrix units. They take 16-bit types, and matrix also quantised K and V. Not every device has
+/// them.
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 
-/// Executions of one plan that are to give the same bits.
+/// Executions of one plan that must give the same bits.
 inline constexpr int kSameBitsRuns = 50;
 
-/// A score function with its tables, and the same in C++ for the reference.
+/// A score function with its tables, and the equal function in C++ for the reference.
 struct ScoreSetup {
   Shared<const ScoreShaders> function;
   std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
@@ -45,53 +46,53 @@ struct ScoreSetup {
 /// How to run a problem.
 struct RunOptions {
   std::string kernel;
-  std::optional<Device> device;  ///< in place of the runtime's own
-  std::string_view family;       ///< of GPUs, one of which that device is taken for
+  std::optional<Device> device;  ///< instead of the runtime's own device
+  std::string_view family;       ///< the family of GPUs that `device` stands for
   std::uint64_t max_dispatch_ns = 0;
   std::uint32_t kv_splits = 0;
   bool strict_nonfinite = false;
   DataType arithmetic_type = DataType::kFloat32;
   double* largest_share = nullptr;                    ///< raised to the result's share of the tolerance
-  std::optional<TileSizes> tile;                      ///< in place of the tile table's
-  std::optional<ScoreSetup> score;                    ///< in place of the problem's own
-  std::function<void(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
-  std::function<void(const AttentionPlan&)> inspect;  ///< the plan before it runs
+  std::optional<TileSizes> tile;                      ///< instead of the tile table's choice
+  std::optional<ScoreSetup> score;                    ///< instead of the problem's own
+  std::function<void(harness::ProblemRun&)> prepare;  ///< called after the inputs are filled
+  std::function<void(const AttentionPlan&)> inspect;  ///< called with the plan before it runs
 };
 
-/// Memory of a problem with filled inputs and poisoned outputs.
+/// The memory of a problem, with filled inputs and poisoned outputs.
 [[nodiscard]] harness::ProblemRun ready_run(const Problem& problem, const Runtime& on);
 
-/// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
+/// A test that needs a device. It is skipped if there is none, or fails if VKATTN_TEST_REQUIRE_DEVICE is set.
 /// With VKATTN_VALIDATION=1 everything runs under the validation layer with synchronization validation, with
-/// VKATTN_VALIDATION=gpu with its GPU-assisted checks, and each message fails the test it came up in.
+/// VKATTN_VALIDATION=gpu with GPU-assisted checks. Each message fails the test in which it appears.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
-  /// Why the device cannot run tests of this kind, which are skipped then; empty where it can.
+  /// Why the device cannot run tests of this kind, which are then skipped. Empty if it can.
   [[nodiscard]] virtual std::string reason_to_skip() const { return ""; }
 
-  /// The device of VKATTN_DEVICE or the best one, made at first use.
+  /// The device of VKATTN_DEVICE or the best one. It is opened at first use.
   [[nodiscard]] static const Runtime& runtime();
   [[nodiscard]] static const Capabilities& capabilities() { return runtime().device().capabilities(); }
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
-  /// To run a kernel there.
+  /// Options to run a kernel on device_with().
   [[nodiscard]] static RunOptions seen_as(const std::string& kernel,
                                           const std::function<void(Capabilities&)>& change) {
     return {.kernel = kernel, .device = device_with(change)};
   }
 
-  /// Runs those of the problems that the wanted part of the tests has; each must be right.
+  /// Runs the problems that belong to the wanted part of the tests. Each must be right.
   static void run_part(std::initializer_list<const char*> problems, const RunOptions& options);
-  /// Memory of a problem with filled inputs and poisoned outputs.
+  /// The memory of a problem, with filled inputs and poisoned outputs.
   [[nodiscard]] static harness::ProblemRun ready_run(const Problem& problem, const Runtime& on = runtime()) {
     return tests::ready_run(problem, on);
   }
-  /// That what was executed is right and nothing else was written.
+  /// Checks that the results are right and that nothing else was written.
   static void expect_right(const harness::ProblemRun& run);
 
-  /// A problem that is ready, with what a plan of it needs to be recorded.
+  /// A problem that is ready, with everything that recording its plan needs.
   struct Bound {
     harness::ProblemRun run;
     Buffer workspace;
@@ -103,28 +104,28 @@ class GpuTest : public testing::Test {
   std::size_t messages_before_ = 0;
 };
 
-/// The same, once for each kernel.
+/// A GpuTest that runs once for each kernel.
 class KernelTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
-  /// A reason to skip that names the kernel; empty where it takes a float16 problem here.
+  /// A reason to skip that names the kernel. Empty if the kernel takes a float16 problem here.
   [[nodiscard]] static std::string reason_against_kernel();
-  /// Runs what is ready on the kernel.
+  /// Executes a run on the kernel.
   static void execute_on_kernel(harness::ProblemRun& run);
-  /// The problem with as many rows as the kernel holds: decode takes few, so its query length is cut.
+  /// The problem with no more rows than the kernel holds: decode takes few, so its query length is cut.
   [[nodiscard]] static std::string fitted(std::string_view problem);
-  /// The same on the kernel, of problems that are fitted.
+  /// Runs the problems of the wanted part on the kernel after fitted().
   static void run_part(std::initializer_list<const char*> problems, const RunOptions& options = {kernel()});
 };
 
-/// The same for kernels on matrix units: skipped where the kernel takes no float16 problem.
+/// A KernelTest for kernels on matrix units. It is skipped if the kernel takes no float16 problem.
 class MatrixKernelTest : public KernelTest {
  protected:
   [[nodiscard]] std::string reason_to_skip() const override { return reason_against_kernel(); }
 };
 
-/// Why a kernel cannot run a problem of any kind on a device, in arithmetic of a type where one is given;
-/// empty where it can.
+/// Why a kernel cannot run a problem of any kind on a device, optionally in the arithmetic of a type. Empty
+/// if it can.
 template <class Desc, class... Arithmetic>
 [[nodiscard]] std::string reason_against(const Capabilities& capabilities, std::string_view kernel,
                                          const Desc& desc, Arithmetic... arithmetic) {
@@ -133,11 +134,11 @@ template <class Desc, class... Arithmetic>
   }
   return "there is no such kernel";
 }
-/// Of attention, by its problem string.
+/// Why a kernel cannot run a problem of attention, given by its problem string.
 [[nodiscard]] std::string reason_against(const Runtime& runtime, std::string_view kernel,
                                          std::string_view problem);
 
-/// Kernels that take the problem.
+/// The kernels that take the problem.
 [[nodiscard]] std::vector<std::string> accepting_kernels(const AttentionDesc& desc,
                                                          const Capabilities& capabilities);
 
@@ -147,31 +148,32 @@ template <class Desc, class... Arithmetic>
 
 /// Whether this build compiles score functions.
 [[nodiscard]] bool can_compile_scores();
-/// That a kernel's shader needs a newer glslang than the one that compiles score functions: not a kernel for
-/// them in this build, whatever the device.
+/// Whether the error says that a kernel's shader needs a newer glslang than the one that compiles score
+/// functions. Then this build has no such kernel with score functions, on any device.
 [[nodiscard]] bool is_compiler_too_old(const Error& error);
 
-/// Plans with the kernel, runs on poisoned outputs, compares with the reference and checks the guards. The
-/// message of a failure names the problem and the command that repeats it.
+/// Makes a plan with the kernel, runs it on poisoned outputs, compares with the reference and checks the
+/// guards. The message of a failure names the problem and the command that repeats it.
 [[nodiscard]] testing::AssertionResult runs_right(const Runtime& runtime, const Problem& problem,
                                                   const RunOptions& options);
 [[nodiscard]] testing::AssertionResult runs_right(const Runtime& runtime, std::string_view problem,
                                                   const RunOptions& options);
 
-/// The same with a plan that is there.
+/// Runs a plan that exists already, and compares with the reference.
 [[nodiscard]] testing::AssertionResult matches_reference(const Runtime& runtime, const Problem& problem,
                                                          const harness::Runnable& plan,
                                                          const RunOptions& options);
 
-/// That a result was right, but zeros would have passed as well, as where a sink takes all of the softmax.
+/// Whether a result was right but zeros would have passed as well, for example if a sink takes all of the
+/// softmax.
 [[nodiscard]] bool is_without_force(const testing::AssertionResult& result);
 
-/// The plan of a problem with a kernel on the runtime's device or another view of it.
+/// Makes the plan of a problem with a kernel, on the runtime's device or on another view of it.
 [[nodiscard]] Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                               const RunOptions& options);
 
-/// What is behind a device that device_with() or the test's own runtime has made, for tests that put
-/// functions of their own into it: nobody else has it, and it was not made as a constant.
+/// The state of a device that device_with() or the test's own runtime has made. Tests put functions of their
+/// own into it. Nobody else has this state, and it was not created const.
 [[nodiscard]] inline detail::DeviceState& own_state(const Device& device) {
   return const_cast<detail::DeviceState&>(device.state());
 }
@@ -184,7 +186,7 @@ template <class Element>
   must(runtime.write(buffer, 0, bytes));
   return buffer;
 }
-/// A plan of any kind with its tensors, and the workspace where it takes one.
+/// The bindings of a plan of any kind, with the workspace if the plan needs one.
 template <class Plan, class Tensors>
 [[nodiscard]] auto bound_to(const Plan& plan, const Tensors& tensors, const BufferRange& workspace) {
   if constexpr (requires { plan.make_bindings(tensors, workspace); }) {
@@ -193,14 +195,14 @@ template <class Plan, class Tensors>
     return must(plan.make_bindings(tensors));
   }
 }
-/// Executes it.
+/// Binds and executes a plan.
 template <class Plan, class Tensors>
 void bind_and_execute(const Runtime& runtime, const Plan& plan, const Tensors& tensors,
                       const BufferRange& workspace = {}) {
   const auto bindings = bound_to(plan, tensors, workspace);
   must(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
-/// So many elements of a buffer, from a byte on.
+/// Elements of a buffer, from a byte on.
 template <class Element>
 [[nodiscard]] std::vector<Element> elements_of(const Runtime& runtime, const Buffer& buffer,
                                                std::size_t count, VkDeviceSize first_byte = 0) {
@@ -213,11 +215,11 @@ template <class Element>
 [[nodiscard]] std::vector<std::byte> read_back(const Runtime& runtime,
                                                const harness::ProblemRun::Tensor& tensor);
 
-/// Writes one element of a tensor, given in float32, in its storage type.
+/// Writes one element of a tensor. It is given in float32 and stored in the tensor's type.
 void write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
                    std::int64_t element, float value);
 
-/// The same for several, one after the other.
+/// Writes several elements, one after the other.
 void write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
                     std::int64_t first, std::span<const float> values);
 

@@ -1,5 +1,5 @@
-// Many threads on one device, and many devices in one process: each thread has command buffers and bindings
-// of its own, and nothing is locked but the queue, as Vulkan asks for it.
+// Many threads on one device, and many devices in one process. Each thread has its own command buffers and
+// bindings. Only the queue is locked, as Vulkan requires.
 #include <mutex>
 #include <vector>
 
@@ -34,7 +34,6 @@ class OwnCommands {
     state_.vk.vkDestroyCommandPool(state_.handle, pool_, nullptr);
   }
 
-  /// Records the plan, submits it and waits.
   [[nodiscard]] VkResult execute(const AttentionPlan& plan, const Bindings& bindings, std::mutex& queue) {
     VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
@@ -70,7 +69,7 @@ class OwnCommands {
 
 class ThreadsTest : public GpuTest {
  protected:
-  /// Runs the problem on a runtime; its output.
+  /// Runs the problem on a runtime and returns its output.
   static std::vector<std::byte> output_of(const Problem& problem, const Runtime& on) {
     harness::ProblemRun run = ready_run(problem, on);
     const auto plan = must(on.make_plan(problem.desc));
@@ -83,7 +82,7 @@ class ThreadsTest : public GpuTest {
 TEST_F(ThreadsTest, MakePlansBindRecordAndExecuteOnOneDevice) {
   constexpr const char* kProblems[] = {"h2 9x40 d16 lse softcap=3", "b2 h2 q2 kv90 d16 f16 causal"};
   constexpr std::size_t kThreads = 8;
-  std::vector<harness::ProblemRun> runs;  // a runtime's buffers are made by one thread
+  std::vector<harness::ProblemRun> runs;  // a single thread makes a runtime's buffers
   std::vector<Buffer> workspaces;
   for (std::size_t i = 0; i < kThreads; ++i) {
     runs.push_back(ready_run(parsed(kProblems[i % 2])));
@@ -109,7 +108,7 @@ TEST_F(ThreadsTest, MakePlansBindRecordAndExecuteOnOneDevice) {
   }
 }
 
-/// All keep their caches in one folder.
+/// All runtimes keep their caches in one folder.
 TEST_F(ThreadsTest, MakeRuntimesOfTheirOwnAgainAndAgain) {
   const TempFolder folder;
   std::vector<std::vector<std::byte>> outputs(3);
@@ -121,7 +120,7 @@ TEST_F(ThreadsTest, MakeRuntimesOfTheirOwnAgainAndAgain) {
   for (const auto& output : outputs) EXPECT_EQ(output, outputs[0]);
 }
 
-/// Plans of one device must not reach the other.
+/// Plans of one device must not affect the other device.
 TEST_F(ThreadsTest, MeanwhileOfTwoDevicesBothAreUsed) {
   const Runtime second = must(Runtime::create({.pipeline_cache = false}));
   const Runtime* const runtimes[] = {&runtime(), &second};

@@ -15,8 +15,8 @@ class TileForms : public GpuTest {
     return capabilities().max_subgroup_size < 4 ? "no row of threads fits a subgroup" : "";
   }
 
-  /// Blocks whose rows are reduced in subgroups of `size`, also on CPU implementations, which do not choose
-  /// that.
+  /// Blocks whose rows are reduced in subgroups of `size`. This also works on CPU implementations, which
+  /// would not choose it.
   static RunOptions in_subgroups(std::uint32_t size) {
     RunOptions options = seen_as("tile", [=](Capabilities& c) {
       if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
@@ -40,7 +40,7 @@ class TileForms : public GpuTest {
     return options;
   }
 
-  /// The sizes that a pipeline may ask for, else the device's one.
+  /// The sizes that a pipeline may ask for. If it may not ask, the device's size.
   static std::vector<std::uint32_t> subgroup_sizes() {
     const Capabilities& c = capabilities();
     if (!c.required_subgroup_size || !c.compute_full_subgroups) return {c.subgroup_size};

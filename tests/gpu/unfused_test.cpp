@@ -1,4 +1,4 @@
-// The unfused baseline: as right as the kernels that are measured against it.
+// The unfused baseline is as right as the kernels that are measured against it.
 #include "gpu/support.hpp"
 #include "harness/unfused_plan.hpp"
 #include "support/unrolled_loops.hpp"
@@ -22,7 +22,7 @@ class Unfused : public GpuTest {
 };
 
 TEST_F(Unfused, MatchesTheReference) {
-  const UnrolledLoops unrolled;  // 255 keys of 255 dims are as many iterations as lavapipe does
+  const UnrolledLoops unrolled;  // 255 keys of 255 dims are as many iterations as lavapipe allows
   for (const char* problem : part_of(
            {"1x1 d1 lse", "h2 33x65 d17 dv5 lse", "b2 hq6 hkv2 70x129 d64 f16 causal lse",
             "b3 h2 5x77 d24 kv_lengths=0,1,77 lse", "40x20 d16 causal align=-20 lse", "4x0 d8 lse",

@@ -1,7 +1,7 @@
-// A program with a Vulkan of its own, libvulkan linked in or volk, beside the runtime: neither may see the
-// other's functions. Built once with each.
+// A program that has a Vulkan of its own beside the runtime, linked libvulkan or volk. Neither may see the
+// other's functions. It is built once with each.
 //
-// Our headers come first: they declare no function, so that they go with both.
+// Our headers come first. They declare no Vulkan function, so they fit both.
 #include <vkattn/cache.hpp>
 #include <vkattn/device_features.hpp>
 #include <vkattn/frame_budget.hpp>
@@ -39,7 +39,7 @@ std::uint32_t device_count(VkInstance instance) {
   return count;
 }
 
-// Of one key the output is its value.
+// With one key the output is its value.
 void expect_works(const Runtime& runtime) {
   const std::vector<float> one(8, 1.0F);
   std::vector<float> output(8, 0.0F);

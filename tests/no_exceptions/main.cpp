@@ -1,5 +1,5 @@
-// Core, score functions and runtime as a program without exceptions and type information has them: this file
-// and all of their sources are compiled without. Argument 'device': on a device too, else what needs none.
+// Uses core, score functions and runtime without exceptions and type information. This file and all their
+// sources are compiled without them. With the argument 'device' it also uses a device.
 #include <vkattn/kernels.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/safetensors.hpp>
@@ -68,7 +68,7 @@ struct SmallArrays {
   HostTensors tensors() { return {.query = query, .key = key, .value = value, .output = output}; }
 };
 
-/// Whether the output is the reference's.
+/// Whether the output is that of the reference.
 bool is_right(const AttentionDesc& given, SmallArrays& arrays) {
   const AttentionDesc desc = given.resolved();
   reference::Inputs inputs;
@@ -88,7 +88,7 @@ bool is_right(const AttentionDesc& given, SmallArrays& arrays) {
   return right;
 }
 
-// Texts that are no JSON or no UTF-8 are refused, and a file that was written is read.
+// Texts that are not JSON or not UTF-8 are refused. A written file is read again.
 void test_safetensors() {
   const std::filesystem::path path = std::filesystem::temp_directory_path() /
                                      ("vkattn-no-exceptions-" + std::to_string(std::random_device()()));
@@ -119,7 +119,8 @@ void test_without_device() {
   expect(!support.empty(), "kernels are listed");
   expect(!Device::borrow({}).ok(), "no device can be borrowed from nothing");
 
-  // Text that is no JSON, JSON of another kind, and numbers out of range: the parser throws at the first.
+  // Text that is not JSON, JSON of another kind, and numbers out of range. The parser throws for each of
+  // them.
   for (const std::string_view text : {"{\"format\":", "[1, 2", "\xff\xfe", "{\"format\": \"vkattn tuning\"}",
                                       "{\"format\":\"vkattn tuning\",\"version\":1e999,\"devices\":[{}]}"}) {
     const Tuning tuning = detail::parse_tuning(text, "a file", Capabilities{});
@@ -144,7 +145,8 @@ void test_compute(const Runtime& runtime) {
   expect(computed.ok() && is_right(small_problem(), arrays), "attention is the reference's");
 }
 
-// Files that cannot be, and an extension that there is not: refused or ignored, never the end of the program.
+// Files that cannot exist, and an extension that does not exist, are refused or ignored. They never end the
+// program.
 void test_bad_options() {
   RuntimeOptions options;
   options.cache_dir = "/dev/null/no folder";

@@ -1,5 +1,5 @@
-# Debian packages of this build, by CPack: what they say of themselves, what they need and hold, and programs that find what was
-# unpacked from them. CPACK, VERSION, SOVERSION.
+# Makes Debian packages of this build with CPack. Checks their descriptions, dependencies and files, and builds programs with the
+# unpacked files. Variables: CPACK, VERSION, SOVERSION.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 find_program(DPKG_DEB dpkg-deb)
 if(NOT DPKG_DEB)
@@ -10,7 +10,7 @@ file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 step(${CPACK} --config ${BUILD}/CPackConfig.cmake -G DEB -B ${WORK}/made)
 
-# package(NAME FILES...): the one of that name, unpacked. Sets package to its file and control to what it says.
+# package(NAME FILES...): unpacks the package of that name. Sets package to its file, and control to its control file.
 function(package NAME)
   file(GLOB found ${WORK}/made/${NAME}_${VERSION}_*.deb)
   list(LENGTH found count)
@@ -33,7 +33,7 @@ function(package NAME)
   step(${DPKG_DEB} -x ${found} ${WORK}/root)
 endfunction()
 
-# says(PATTERNS...): of the package's control file.
+# says(PATTERNS...): the package's control file must match the patterns.
 function(says)
   foreach(pattern IN LISTS ARGN)
     if(NOT control MATCHES "${pattern}")
@@ -53,7 +53,7 @@ package(libvkattn${SOVERSION} lib/[^\n]*libvkattn\\.so\\.${VERSION})
 says(${described} ${depends} "Section: libs\n")
 find_program(READELF readelf)
 if(READELF AND FILE_COMMAND)
-  # For the packages of programs that link it.
+  # Packages of programs that link the library use this.
   step(${DPKG_DEB} --info ${package} shlibs)
   if(NOT step_output STREQUAL "libvkattn ${SOVERSION} libvkattn${SOVERSION} (>= ${VERSION})\n")
     message(FATAL_ERROR "${package} says to programs that link it: ${step_output}")

@@ -1,8 +1,8 @@
-# The shared library has the functions of the committed list and no other name, and the component of score functions those that
-# are said to be of a component, and no other of C: NM, LIBRARY, LIST, COMPONENT where it is built.
+# The shared library exports the functions of the committed list and no other name. The component of score functions exports the
+# functions that the list gives to a component, and no other function of C. Variables: NM, LIBRARY, LIST, and COMPONENT if it is built.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 
-# has(LIBRARY NAMES_PATTERN LIST_PATTERN NM_OPTIONS...): its names of that pattern are what the list has.
+# has(LIBRARY NAMES_PATTERN LIST_PATTERN NM_OPTIONS...): its names that match the pattern must be those of the list.
 function(has LIBRARY NAMES_PATTERN LIST_PATTERN)
   step(${NM} --defined-only --format=posix ${ARGN} ${LIBRARY})
   string(REGEX MATCHALL "[^\n]+" lines "${step_output}")

@@ -1,5 +1,5 @@
-# A program with vkattn built as a part of its project, which says nothing of it and has no spirv-opt; and what the library says
-# of problems that the project has left out.
+# A program that builds vkattn as a part of its project, without spirv-opt. Configuring must print nothing about vkattn. Also the
+# sentences of the library about problems that the project has left out.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 configure_consumer(${SOURCE}/examples/packages/fetch_content -DVKATTN_SOURCE=${SOURCE} -DVKATTN_QUANTISED=OFF
                    -DVKATTN_GRADIENTS=OFF -DVKATTN_MATMUL=OFF -DVKATTN_SPIRV_OPT=OFF
@@ -7,7 +7,7 @@ configure_consumer(${SOURCE}/examples/packages/fetch_content -DVKATTN_SOURCE=${S
 if(step_output MATCHES "vkattn:|left out|Warning")
   message(FATAL_ERROR "the project was told of vkattn:\n${step_output}")
 endif()
-# OPTION: by which gradients are left out.
+# OPTION is the option that leaves gradients out.
 macro(builds_without_gradients OPTION)
   step(${CMAKE_COMMAND} --build ${WORK}/build --target attend)
   attends(${WORK}/build/attend)
@@ -17,6 +17,6 @@ macro(builds_without_gradients OPTION)
 endmacro()
 builds_without_gradients(VKATTN_GRADIENTS=OFF)
 
-# With gradients, but without the features that they need: left out too, by the other option.
+# The project has gradients but not the features that they need. So gradients are left out too, by the other option.
 step(${CMAKE_COMMAND} -DVKATTN_GRADIENTS=ON ${WORK}/build)
 builds_without_gradients(VKATTN_FEATURES=OFF)

@@ -1,4 +1,4 @@
-# Programs that find the moved installation, and one that asks for what there is not.
+# Programs that find the moved installation, and one that asks for a component that does not exist.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 configure_consumer(${SOURCE}/examples/packages/find_package -DCMAKE_PREFIX_PATH=${INSTALLED})
 step(${CMAKE_COMMAND} --build ${WORK}/build)

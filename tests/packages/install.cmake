@@ -1,4 +1,4 @@
-# Installs the libraries of this build, and moves all to another place, INSTALLED. No file may know where it was made.
+# Installs the libraries of this build, and moves them to another folder, INSTALLED. No file may contain the folder of the build.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 file(REMOVE_RECURSE ${WORK} ${INSTALLED})
 foreach(component vkattn_lib vkattn_dev)

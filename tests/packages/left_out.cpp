@@ -1,6 +1,6 @@
-// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF, VKATTN_MATMUL=OFF and VKATTN_QUANTISED=OFF says
-// of problems that need more: linked with its core, on a made-up device. Its argument is the option that
-// gradients are left out by. Prints the reasons that are wrong.
+// Checks what a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF, VKATTN_MATMUL=OFF and
+// VKATTN_QUANTISED=OFF says about problems that need more. It is linked with that build's core and uses a
+// made-up device. Its argument is the option that leaves gradients out. It prints the reasons that are wrong.
 #include <vkattn/backward.hpp>
 #include <vkattn/kernels.hpp>
 #include <vkattn/matmul.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 int wrong = 0;
 
-// The kernel's reason has these words; it takes the problem where there are none.
+// The kernel's reason must have these words. If there are none, it must take the problem.
 template <class Desc>
 void expect(const Desc& desc, std::string_view kernel, std::string_view words) {
   vkattn::Capabilities capabilities;

@@ -1,4 +1,4 @@
-# Programs with libvulkan and with a volk of their own, each with the shared library and with static core and runtime.
+# Programs with libvulkan and with a volk of their own, each linked with the shared library and with the static core and runtime.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 configure_consumer(${CMAKE_CURRENT_LIST_DIR}/link_matrix -DCMAKE_PREFIX_PATH=${INSTALLED} -DEXAMPLES=${SOURCE}/examples/packages)
 step(${CMAKE_COMMAND} --build ${WORK}/build)
@@ -6,7 +6,7 @@ foreach(own libvulkan volk)
   attends(${WORK}/build/${own}_shared)
   attends(${WORK}/build/${own}_static 2)
 endforeach()
-# A plugin has the static core for itself.
+# A plugin links its own static core.
 step(${NM} -D --defined-only ${WORK}/build/libplugin.so)
 if(step_output MATCHES "vkattn_[^\n]*")
   message(FATAL_ERROR "a plugin with the static core exports its names, such as ${CMAKE_MATCH_0}")

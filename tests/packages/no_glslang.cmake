@@ -1,8 +1,7 @@
-# A program with vkattn from the source archive, without a compiler, optimizer or validator of shaders, and without a Vulkan loader
-# to link.
+# A program with vkattn from the source archive. It has no compiler, optimizer or validator of shaders, and no Vulkan loader to link.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 file(REMOVE_RECURSE ${WORK})
-# Here all are installed: were they looked for, they would be found.
+# This machine has all of them, so CMake must not look for them.
 configure_consumer(${SOURCE}/examples/packages/no_glslang -DVKATTN_ARCHIVE=${ARCHIVE} -DVKATTN_GLSLANG=GLSLANG-NOTFOUND
                    -DVKATTN_SPIRV_OPT=SPIRV_OPT-NOTFOUND -DVKATTN_SPIRV_VAL=SPIRV_VAL-NOTFOUND -DVulkan_LIBRARY=OFF
                    -DCMAKE_UNITY_BUILD=ON)

@@ -1,8 +1,8 @@
-# Each option of CMakeLists.txt once at its other value, in a build of its own at top level: configured and generated, or refused
-# with its sentence. An option that is new is in here by itself, but for one that is neither ON nor OFF.
+# Sets each option of CMakeLists.txt once to its other value, in a build of its own at top level. The build is configured and
+# generated, or is refused with a sentence. New options are tested automatically, unless they are neither ON nor OFF.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 
-# The values to try of options that are not switches; what else an option takes; and the sentence of a refusal.
+# The values to try for options that are not switches, further arguments that an option needs, and the sentence of a refusal.
 set(VKATTN_BUILD_PYTHON_values AUTO)
 set(VKATTN_BUILD_SCORE_FUNCTIONS_values AUTO)
 set(VKATTN_KERNELS_values lane)
@@ -31,7 +31,7 @@ foreach(option IN LISTS options)
     endif()
   endif()
   foreach(value IN LISTS ${option}_values)
-    # A copy of the cache, so that one option's value is not there beside the next one's.
+    # A copy of the cache, so that the value of one option does not stay for the next one.
     file(COPY_FILE ${WORK}/build/CMakeCache.txt ${WORK}/CMakeCache.txt)
     execute_process(COMMAND ${CMAKE_COMMAND} -D${option}=${value} ${${option}_with} ${WORK}/build
                     RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -1,7 +1,7 @@
-# The command that README and docs/python.md give, from the sources and from the source archive, each in a new virtual environment.
-# Then the program of README's section on Python runs there, and its numbers are compared. No index is asked: the build tools
-# and NumPy are the system's. Both lie in one place in turn and share a folder of the build: of the archive only what differs
-# from the sources is compiled again (package.no_glslang compiles all of it), and what it lacks is missed.
+# Runs the command of README and docs/python.md, for the sources and for the source archive, each in a new virtual environment. Then
+# it runs the program of README's section on Python there, and compares its numbers. No package index is used: the build tools and
+# NumPy come from the system. Sources and archive take turns in one folder and share a build folder. So only files of the archive
+# that differ from the sources are compiled again (package.no_glslang compiles all), and a file that the archive lacks is noticed.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 file(REMOVE_RECURSE ${WORK})
 foreach(document README.md docs/python.md)
@@ -10,10 +10,10 @@ foreach(document README.md docs/python.md)
     message(FATAL_ERROR "${document} has no 'pip install .'; this test runs the command that it gives")
   endif()
 endforeach()
-# The compiler need not optimize, and one kernel is enough. 0 is pip's word for no isolation here.
+# The compiler need not optimize, and one kernel is enough. For pip, 0 means no isolation here.
 set(environment PIP_NO_BUILD_ISOLATION=0 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
     SKBUILD_BUILD_DIR=${WORK}/made CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} CXX=${CXX_COMPILER} "CMAKE_ARGS=-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DVKATTN_SMALL_CODE=OFF -DVKATTN_KERNELS=lane")
-# What git has; where there is no git, all but folders of builds.
+# The files that git knows. Without git, all files except build folders.
 macro(clone_sources)
   find_program(git git)
   if(git AND EXISTS ${SOURCE}/.git)

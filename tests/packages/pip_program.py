@@ -1,4 +1,4 @@
-"""Runs the program of README's section on Python with the package that a virtual environment has, and compares its output.
+"""Runs the program of README's section on Python with a virtual environment's package, and compares its output.
 
     python -I pip_program.py README.md FOLDER_OF_THE_ENVIRONMENT
 """

@@ -1,4 +1,4 @@
-# Programs made by plain compilers and pkg-config, in a copy of the example.
+# Programs built with only a compiler and pkg-config, in a copy of the example.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(COPY ${SOURCE}/examples/packages/ DESTINATION ${WORK})
@@ -12,7 +12,7 @@ set(ENV{LD_LIBRARY_PATH} ${libraries})
 attends(${WORK}/pkg_config/attend_c)
 attends(${WORK}/pkg_config/attend_cpp)
 
-# An example with the static libraries beside the core. Examples are run by tests of their own.
+# An example that links the other static libraries too. It is not run here, because examples have tests of their own.
 set(example minimal)
 set(packages vkattn-runtime)
 if(EXISTS ${folder}/vkattn-score-functions.pc)

@@ -1,11 +1,11 @@
-# What README shows, as it stands there: the preset is configured and all of this build installed, and with that the program in C++,
-# the command for C and the tool's command run. package.pip runs the Python part, .ci/run scripts/demo and scripts/test.
+# Runs what README shows: it configures the preset and installs this build. Then it runs the program in C++, the command for C and
+# the tool's command. package.pip runs the Python part, and .ci/run runs scripts/demo and scripts/test.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 file(READ ${SOURCE}/README.md readme)
 
-# readme_has(EXPRESSION OUT): OUT gets what the expression's brackets find, once in README.
+# readme_has(EXPRESSION OUT): the expression must match README once. OUT gets the text that its brackets match.
 function(readme_has EXPRESSION OUT)
   string(REGEX MATCHALL "${EXPRESSION}" found "${readme}")
   list(LENGTH found count)
@@ -16,7 +16,7 @@ function(readme_has EXPRESSION OUT)
   set(${OUT} "${CMAKE_MATCH_1}" PARENT_SCOPE)
 endfunction()
 
-# The folder alone is another one. Building all targets in it is what made BUILD.
+# Only the folder differs from README. Building all targets in it gives BUILD.
 readme_has("\n    (cmake --preset release) && cmake --build --preset release && cmake --install build/release\n" preset)
 separate_arguments(preset UNIX_COMMAND "${preset}")
 step(${CMAKE_COMMAND} -E chdir ${SOURCE} ${preset} -B ${WORK}/preset)

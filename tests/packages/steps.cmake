@@ -1,8 +1,8 @@
-# What the scripts of package tests have in common. Variables of all: SOURCE (the project's root), BUILD, WORK (a folder of the
-# test's own), GENERATOR, C_COMPILER, CXX_COMPILER, LAUNCHER.
+# Shared by the scripts of package tests. Variables of all: SOURCE (the project's root), BUILD, WORK (a folder of the test's own),
+# GENERATOR, C_COMPILER, CXX_COMPILER, LAUNCHER.
 cmake_minimum_required(VERSION 3.25)
 
-# step(COMMAND...): runs it; all that it says where it fails. Sets step_output.
+# step(COMMAND...): runs the command and sets step_output. If it fails, its whole output is printed.
 function(step)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(result)
@@ -12,14 +12,14 @@ function(step)
   set(step_output "${output}" PARENT_SCOPE)
 endfunction()
 
-# configure_consumer(FOLDER OPTIONS...): of a project, in WORK/build. The compiler need not optimize it.
+# configure_consumer(FOLDER OPTIONS...): configures a project in WORK/build. The compiler need not optimize it.
 macro(configure_consumer FOLDER)
   step(${CMAKE_COMMAND} --fresh --no-warn-unused-cli -G ${GENERATOR} -S ${FOLDER} -B ${WORK}/build -DCMAKE_C_COMPILER=${C_COMPILER}
        -DCMAKE_CXX_COMPILER=${CXX_COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug
        "-DCMAKE_CXX_FLAGS_DEBUG=-O0" ${ARGN})
 endmacro()
 
-# attends(PROGRAM [TIMES]): it prints the four numbers of attention so often. Without a device the test is skipped.
+# attends(PROGRAM [TIMES]): the program must print the four numbers of attention TIMES times. Without a device the test is skipped.
 function(attends PROGRAM)
   set(expected "2.8068 4.0758 4.1932 5.9242\n")
   if(ARGC GREATER 1)

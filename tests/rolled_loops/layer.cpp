@@ -1,12 +1,13 @@
-// A Vulkan layer under which lavapipe before Mesa 25 keeps loops as they are written: it sets DontUnroll at
-// each OpLoopMerge of the shaders that such a device is given, and changes nothing on others. That driver
-// takes most of a test's time over unrolled code, for pipelines that run once. Results are the same, but for
-// invocations beyond the 65535 iterations after which it leaves them (Capabilities::max_loop_iterations):
-// rolled loops count towards them. So problems that are long for their kernel are compiled as without the
-// layer: make_plan() of tests/gpu/support.hpp sees to it, by are_long() of tests/support/unrolled_loops.hpp,
-// and UnrolledLoops where a test makes its plans otherwise. A test that fails under this layer only, with
-// elements that were never written, wants one. With VKATTN_TEST_UNROLLED_LOOPS=1 the layer does nothing, as
-// where all problems run. The loader's interface: LoaderLayerInterface.md of Vulkan-Loader.
+// A Vulkan layer under which lavapipe before Mesa 25 does not unroll loops: it sets DontUnroll at each
+// OpLoopMerge of the shaders for such a device, and changes nothing on other devices. Otherwise that driver
+// would spend most of a test's time on unrolled code for pipelines that run once. Results stay the same,
+// except in invocations with more than 65535 iterations, after which the driver stops
+// (Capabilities::max_loop_iterations): rolled loops count towards them. So problems that are long for their
+// kernel are compiled as without the layer. make_plan() of tests/gpu/support.hpp decides that by are_long()
+// of tests/support/unrolled_loops.hpp. A test that makes its plans in another way uses UnrolledLoops. If a
+// test fails under this layer only, with elements that were never written, it needs that. With
+// VKATTN_TEST_UNROLLED_LOOPS=1 the layer does nothing, as in runs with all problems. The loader's interface
+// is described in LoaderLayerInterface.md of Vulkan-Loader.
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -48,7 +49,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkSha
                                                     const VkAllocationCallbacks* allocator,
                                                     VkShaderModule* module) {
   const DeviceFunctions functions = RolledLoops::devices().get(device);
-  // Set by tests of long loops: tests/support/unrolled_loops.hpp.
+  // Tests of long loops set it: tests/support/unrolled_loops.hpp.
   if (!functions.unrolls_much || std::getenv("VKATTN_TEST_UNROLLED_LOOPS") != nullptr) {
     return functions.create_module(device, info, allocator, module);
   }
@@ -61,8 +62,8 @@ VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkSha
 
 }  // namespace
 
-// Names of their own, as a program that links libvulkan has functions of the usual ones. The manifest tells
-// the loader.
+// The functions have names of their own, because a program that links libvulkan has functions with the usual
+// names. The manifest tells the loader.
 extern "C" {
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_device(VkDevice device,

@@ -1,4 +1,4 @@
-// What a soak run ends with where something fails.
+// Ends a soak run if something fails.
 #pragma once
 
 #include <vkattn/result.hpp>

@@ -72,7 +72,7 @@ AttentionDesc attention_desc() {
   return desc;
 }
 
-/// Everything of one loop.
+/// All buffers of one loop.
 struct Buffers {
   Buffer query, key, value, output, cache_key, cache_value, lengths, table, workspace;
 };
@@ -80,7 +80,7 @@ struct Buffers {
 Buffers make_buffers(const Runtime& runtime, const AttentionPlan& attention) {
   const std::size_t cache_bytes = static_cast<std::size_t>(kPages * kKvHeads * kPage * kDim / 32 * 34);
   const std::vector<std::byte> empty(cache_bytes);
-  std::vector<std::int32_t> table;  // from the last page down, so that it is one
+  std::vector<std::int32_t> table;  // the pages from the last one down, so that the order matters
   for (std::int64_t i = 0; i < kBatch * kPagesOfEntry; ++i) {
     table.push_back(static_cast<std::int32_t>(kPages - 1 - i));
   }

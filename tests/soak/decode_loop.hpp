@@ -1,4 +1,4 @@
-// A decode loop: each step appends a token to a cache on the device and attends over what it then holds.
+// A decode loop: each step appends a token to a cache on the device, and attends to the cache.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -8,8 +8,8 @@
 
 namespace vkattn::soak {
 
-/// Plans, buffers and bindings are made for the loop and gone at its end. The outputs of all steps; the same
-/// each time.
+/// Makes plans, buffers and bindings for the loop, and destroys them at its end. Returns the outputs of all
+/// steps, which are the same each time.
 [[nodiscard]] std::vector<std::byte> decode_loop(const Runtime& runtime);
 
 }  // namespace vkattn::soak

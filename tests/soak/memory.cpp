@@ -1,5 +1,5 @@
-// Counting memory: see memory.hpp. The global operators new and delete are replaced in programs that link
-// this.
+// Counts memory: see memory.hpp. It replaces the global operators new and delete in programs that link this
+// file.
 #include "soak/memory.hpp"
 
 #include <atomic>
@@ -28,7 +28,7 @@ void released(void* memory) {
 
 }  // namespace
 
-// Forms for arrays, without exceptions and with sizes call these.
+// The forms for arrays, without exceptions and with sizes call these.
 void* operator new(std::size_t bytes) {
   return allocated(bytes);
 }
@@ -42,7 +42,7 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
 namespace vkattn::soak {
 namespace {
 
-/// The driver's functions, and what they gave.
+/// The driver's functions, and the memory that they gave.
 struct Counted {
   PFN_vkAllocateMemory allocate = nullptr;
   PFN_vkFreeMemory free = nullptr;

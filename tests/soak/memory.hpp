@@ -1,4 +1,4 @@
-// What a program holds: for a soak, which must hold the same after an hour as after minutes.
+// Counts the memory of a program. A soak run must hold as much after an hour as after minutes.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -7,12 +7,12 @@
 
 namespace vkattn::soak {
 
-/// Calls of operator new that were not followed by a delete, the driver's with the program's own.
+/// The number of calls of operator new without a delete, by the driver and the program together.
 [[nodiscard]] std::int64_t live_allocations() noexcept;
 
-/// Counts the device memory of a runtime's buffers from here on. One runtime of a process.
+/// Counts the device memory of a runtime's buffers from now on. A process may do this for one runtime only.
 void count_device_memory(const Runtime& runtime);
-/// Bytes, and pieces of them.
+/// The number of bytes, and of pieces.
 struct DeviceMemory {
   std::uint64_t bytes = 0;
   std::uint64_t pieces = 0;

@@ -1,6 +1,6 @@
-// A mixed workload for as long as it is asked for: scripts/soak. Rounds of a problem that repeats, a decode
-// loop, random problems, plans that are made and dropped, tuning and caches. Results that repeat must have
-// the same bits, all others be right, and after the first rounds memory must stay what it is.
+// Runs mixed work for a given time: scripts/soak. A round has a repeated problem, a decode loop, random
+// problems, plans that are made and dropped, tuning and caches. Repeated results must have the same bits, and
+// all others must be right. After the first rounds memory must not grow.
 //
 //   vkattn_soak MINUTES [SEED]
 #include <vkattn/kernels.hpp>
@@ -38,10 +38,10 @@ using soak::checked, soak::fail;
 constexpr const char* kRepeating = "b2 hq4 hkv2 17x150 d64 f16 causal align=bottom-right lse";
 constexpr const char* kRepeatingDecode = "b2 hq4 hkv2 q1 kv700 d64 f16 lse";
 constexpr int kRepeats = 250;
-/// Random problems that come again: a driver's cache grows with every pipeline that it has not had before.
+/// The number of random problems, which are repeated. With ever new ones a driver's cache would grow.
 constexpr std::uint64_t kDistinct = 24;
 constexpr std::uint64_t kProblemsOfRound = 3;
-/// All of them have come once after so many rounds, and what a driver keeps of them is there.
+/// After this many rounds every problem has run once, and the driver has cached what it keeps.
 constexpr std::uint64_t kWarmRounds = kDistinct / kProblemsOfRound;
 
 bench::Problem parsed(const std::string& text) {
@@ -64,7 +64,7 @@ class Soak {
   Soak(const Runtime& runtime, std::filesystem::path folder, std::uint64_t seed)
       : runtime_(runtime), folder_(std::move(folder)), seed_(seed) {}
 
-  /// Every kernel that runs here, the same problem again and again.
+  /// Runs the same problem again and again on every kernel of the device.
   void repeat_kernels();
   void round();
 
@@ -81,7 +81,7 @@ class Soak {
   const Runtime& runtime_;
   std::filesystem::path folder_;
   std::uint64_t seed_;
-  std::map<std::string, std::uint64_t> bits_;  ///< of what repeats, as the first time gave them
+  std::map<std::string, std::uint64_t> bits_;  ///< bits of repeated results, from the first time
 };
 
 void Soak::same_bits(const std::string& what, std::uint64_t bits) {
@@ -129,7 +129,7 @@ void Soak::random_problem() {
   ++executions;
 }
 
-/// Plans that are never compiled, and their bindings.
+/// Makes plans that are never compiled, and their bindings.
 void Soak::drop_plans() {
   for (int i = 0; i < 20; ++i) {
     const std::string text = tests::random_problem(seed_ + plans % kDistinct * 7919, false);
@@ -141,7 +141,7 @@ void Soak::drop_plans() {
   }
 }
 
-/// As vkattn tune does: times some candidates, and adds the best to a file that the next runtime reads.
+/// Works like `vkattn tune`: times some candidates, and adds the best to a file that the next runtime reads.
 void Soak::tune() {
   const std::string text = "h2 40x96 d32";
   const bench::Problem problem = parsed(text);
@@ -166,7 +166,7 @@ void Soak::tune() {
   checked(detail::update_tuning(path, device, {*best}, write), "merging a tuning file");
 }
 
-/// Another runtime in the same process, whose caches and tuning come from files that the round before left.
+/// Makes another runtime in the same process. It reads the caches and the tuning of the round before.
 void Soak::use_caches() {
   RuntimeOptions options;
   options.cache_dir = folder_;
@@ -190,7 +190,7 @@ void Soak::round() {
 }
 
 struct Held {
-  std::uint64_t rounds = 0;  ///< after so many
+  std::uint64_t rounds = 0;  ///< rounds so far
   std::uint64_t resident = 0;
   std::int64_t allocations = 0;
   soak::DeviceMemory device;
@@ -211,7 +211,7 @@ void print(const Soak& soak, const Held& now, double seconds) {
   std::fflush(stdout);
 }
 
-/// Of buffers, all of which are gone after a round: the same at any time.
+/// The device memory of buffers is the same after every round, because a round destroys all of them.
 void expect_same_device_memory(const Held& warm, const Held& now) {
   if (now.device == warm.device) return;
   fail(detail::message("device memory is ", now.device.bytes, " bytes in ", now.device.pieces,
@@ -219,7 +219,7 @@ void expect_same_device_memory(const Held& warm, const Held& now) {
                        warm.device.pieces, " after round ", warm.rounds));
 }
 
-/// Over the last two thirds. The validation layer's own allocations grow.
+/// Compares memory over the last two thirds. Allocations of the validation layer itself may grow.
 void expect_no_growth(const Held& warm, const Held& last, bool is_validated) {
   const double growth = (static_cast<double>(last.resident) - static_cast<double>(warm.resident)) / 1048576.0;
   const std::int64_t allocations = last.allocations - warm.allocations;
@@ -227,10 +227,10 @@ void expect_no_growth(const Held& warm, const Held& last, bool is_validated) {
   std::printf(
       "resident memory changed by %.1f MiB and allocations by %lld in the last two thirds, %llu rounds\n",
       growth, static_cast<long long>(allocations), static_cast<unsigned long long>(rounds));
-  constexpr double kMostMiB = 32;  // of a driver that keeps what it compiled
+  constexpr double kMostMiB = 32;  // a driver may keep what it compiled
   if (growth > kMostMiB)
     fail(detail::message("resident memory grows by ", growth, " MiB; ", kMostMiB, " may be a driver's"));
-  // What leaks does so at least once in kWarmRounds, as all that a round does comes again.
+  // A leak occurs at least once in kWarmRounds, because all work of a round comes again.
   const auto most = static_cast<std::int64_t>(rounds / kWarmRounds) - 1;
   if (!is_validated && allocations > most)
     fail(detail::message("live allocations grow by ", allocations, " in ", rounds, " rounds; ", most,
@@ -261,7 +261,7 @@ int main(int argc, char** argv) {
     const auto begin = Clock::now();
     const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
     const double seconds = minutes * 60;
-    std::optional<Held> warm;  // after a third, when caches of the driver and of malloc are what they will be
+    std::optional<Held> warm;  // after a third, when the caches of driver and malloc no longer grow
     double next_line = 0;
     while (soak.rounds < 3 * kWarmRounds || elapsed() < seconds) {
       soak.round();

@@ -1,4 +1,4 @@
-// Work that several threads of a test do at once.
+// Runs work of a test in several threads at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 
 namespace vkattn::tests {
 
-/// Calls `work` with 0, 1, … in a thread each, and waits for all. must() ends the work of its thread.
+/// Calls `work` with 0, 1, 2 and so on, each in a thread of its own, and waits for all. must() ends the work
+/// of its thread.
 template <class Work>
 void by_threads(std::size_t count, const Work& work) {
   std::vector<std::thread> threads;
@@ -17,7 +18,7 @@ void by_threads(std::size_t count, const Work& work) {
     threads.emplace_back([&work, i] {
       try {
         work(i);
-      } catch (const testing::AssertionException&) {  // was reported already
+      } catch (const testing::AssertionException&) {  // it was reported already
       }
     });
   }

@@ -1,4 +1,4 @@
-// Descriptors of C++ as the structures of C that say the same, and what C calls what belongs to an operation.
+// Makes the C structures that equal descriptors of C++, and names the functions of C for each operation.
 #pragma once
 
 #include <vkattn/vkattn.h>
@@ -15,7 +15,7 @@
 
 namespace vkattn::tests {
 
-/// The structure of a descriptor, and the function that makes its plans.
+/// The C structure that equals a descriptor, and the function of C that makes its plans.
 template <class Desc>
 struct InC;
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS)       \
@@ -28,7 +28,8 @@ struct InC;
   };
 #include "common/operations.def"
 
-/// A descriptor as C has it, with all that the structure points to. A score function stays null.
+/// A descriptor as a structure of C, and everything that the structure points to. A score function stays
+/// null.
 template <class Desc>
 class CProblem {
  public:
@@ -83,7 +84,7 @@ class CProblem {
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-/// tiles_in_parts() as C has it.
+/// The options of tiles_in_parts() as a structure of C.
 template <class Desc>
 [[nodiscard]] vkattn_plan_options tiles_in_parts_of_c() {
   vkattn_plan_options c_options = initial(vkattn_plan_options_init);

@@ -1,4 +1,4 @@
-// What the device of the Vulkan on the host tells of itself, and the functions of the runtime: see
+// The device of the Vulkan on the host: what it reports, and the functions that the runtime needs. See
 // host_vulkan.hpp.
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace {
 
 template <class Handle>
 Handle new_handle() {
-  static std::uint64_t last_handle = 0x2000000;  // beyond the other objects'
+  static std::uint64_t last_handle = 0x2000000;  // larger than the handles of all other objects
   ++last_handle;
   if constexpr (std::is_pointer_v<Handle>) {
     return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(last_handle));
@@ -30,7 +30,7 @@ Handle new_handle() {
   }
 }
 
-// --- What functions do that no other is written for: success, and a new handle where one is asked for. ---
+// --- The default for functions without code of their own: success, and a new handle if one is asked for. ---
 
 template <class Out>
 void give(Out** target) {
@@ -51,7 +51,7 @@ struct Idle<Out(VKAPI_PTR*)(In...)> {
   }
 };
 
-// --- What the device tells. ---
+// --- What the device reports. ---
 
 template <class Item>
 VkResult give_list(std::span<const Item> items, std::uint32_t* count, Item* target) {
@@ -86,7 +86,7 @@ VKAPI_ATTR VkResult VKAPI_CALL instance_extensions(const char* /*layer*/, std::u
   return give_list({extension(VK_EXT_DEBUG_UTILS_EXTENSION_NAME)}, count, target);
 }
 
-/// Of some features those that are listed.
+/// Whether the device has the feature. HostFeatures::kSome means the listed features.
 bool is_there(const detail::DeviceFeatureRow& row) {
   constexpr std::string_view kSome[] = {
       "storageBuffer16BitAccess", "shaderInt16",    "shaderInt64",      "shaderFloat16", "vulkanMemoryModel",
@@ -172,7 +172,7 @@ void fill_properties(VkBaseOutStructure* it) {
   }
   if (auto* const units = found<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
           it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV)) {
-    units->shaderSMCount = 1;  // what fills the device is soon written
+    units->shaderSMCount = 1;  // so that few workgroups fill the device
   }
 }
 
@@ -261,7 +261,7 @@ VKAPI_ATTR VkResult VKAPI_CALL representations(VkDevice /*device*/,
 VKAPI_ATTR VkResult VKAPI_CALL query_results(VkDevice /*device*/, VkQueryPool /*pool*/, std::uint32_t first,
                                              std::uint32_t count, std::size_t /*bytes*/, void* data,
                                              VkDeviceSize stride, VkQueryResultFlags /*flags*/) {
-  // So long that what is timed runs twice, for drivers that compile at the first time.
+  // So long that timed work runs just twice. The first time may contain the compilation of the driver.
   constexpr std::uint64_t kTicks = 20'000'000;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t ticks = kTicks * (first + i);

@@ -10,8 +10,8 @@
 namespace vkattn::tests {
 namespace {
 
-/// Memory of a tensor with the pattern wherever `fill` puts nothing. Exactly as long as the tensor, so that a
-/// read beyond its end is seen under the address sanitizer.
+/// Memory of a tensor. It holds the pattern wherever `fill` writes nothing. It is exactly as long as the
+/// tensor, so the address sanitizer sees a read beyond its end.
 template <class Fill>
 std::vector<std::byte> filled(const harness::TensorShape& shape, harness::Pattern around, Fill fill) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(*shape.bytes()));

@@ -1,4 +1,4 @@
-// A problem's inputs in host memory, poison included: for tests of the reference, which need no device.
+// A problem's inputs in host memory, poison included, for tests of the reference, which need no device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace vkattn::tests {
 
 using bench::Problem;
 
-/// Q, K, V and mask laid out as on a device, and every small input.
+/// Q, K, V and mask, laid out as on a device, and every small input.
 struct HostProblem {
   explicit HostProblem(std::string_view text);
   explicit HostProblem(const Problem& given);
@@ -31,7 +31,7 @@ struct HostProblem {
   std::vector<std::byte> query, key, value, mask;
 };
 
-/// The numbers of a tensor's memory.
+/// The numbers in a tensor's memory.
 template <class T>
 [[nodiscard]] std::vector<T> numbers(const std::vector<std::byte>& bytes) {
   std::vector<T> result(bytes.size() / sizeof(T));
@@ -39,7 +39,7 @@ template <class T>
   return result;
 }
 
-/// Replaces the n-th number of a tensor's memory.
+/// Replaces the n-th number in a tensor's memory.
 template <class T>
 void put(std::vector<std::byte>& bytes, std::size_t n, T value) {
   ASSERT_LE((n + 1) * sizeof(T), bytes.size());
@@ -51,7 +51,7 @@ void put(std::vector<std::byte>& bytes, const std::vector<T>& values) {
   for (std::size_t n = 0; n < values.size(); ++n) put(bytes, n, values[n]);
 }
 
-/// Calls visit(row index) for every row that is to be written.
+/// Calls visit(row index) for every row that must be written.
 template <class Visit>
 void for_each_row(const HostProblem& host, Visit visit) {
   const AttentionDesc& desc = host.problem.desc;

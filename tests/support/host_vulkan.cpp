@@ -31,26 +31,26 @@ enum class Kind {
   kSet
 };
 
-/// Everything that an object of any kind has.
+/// The members of an object of any kind.
 struct Object {
   Kind kind;
-  VkDeviceSize offset = 0;        ///< of a buffer: where the part begins that may be used
-  VkDeviceSize size = 0;          ///< of a buffer: bytes from there; of memory: all of it
+  VkDeviceSize offset = 0;        ///< of a buffer: start of the part that may be used
+  VkDeviceSize size = 0;          ///< of a buffer: bytes from the offset; of memory: all bytes
   std::vector<std::byte> bytes;   ///< of memory and of a pipeline cache
   std::uint32_t bindings = 0;     ///< of a set layout and of a set
   std::uint32_t push_bytes = 0;   ///< of a pipeline layout
-  std::uint32_t room = 0;         ///< of a pool: sets that it can still give
+  std::uint32_t room = 0;         ///< of a pool: number of sets that it can still give
   bool frees_sets = false;        ///< of a pool
   Handle pool = 0;                ///< of a set
-  std::set<std::uint32_t> bound;  ///< of a set: what was written
-  bool is_callers = false;        ///< made by the target, not by the library
+  std::set<std::uint32_t> bound;  ///< of a set: bindings that were written
+  bool is_callers = false;        ///< made by the test, not by the library
 };
 
 struct State {
   HostSettings settings;
   bool is_checked = false;
   std::map<Handle, Object> objects;
-  Handle last = 0x1000000;  ///< beyond those that programs make up
+  Handle last = 0x1000000;  ///< larger than handles that programs make up
   std::uint32_t calls = 0;
   bool pipeline_bound = false;
   std::set<std::uint32_t> bound;  ///< of the set that commands have bound
@@ -72,7 +72,7 @@ void require(bool holds, const char* promise) {
   std::abort();
 }
 
-/// Where nothing is checked, what a program has made up is an object that everything can be done with.
+/// If nothing is checked, a handle that a program made up is an object that allows every use.
 Object& object(Handle handle, Kind kind) {
   const auto found = state().objects.find(handle);
   const bool is_alive = found != state().objects.end() && found->second.kind == kind;
@@ -244,8 +244,8 @@ void check_buffer(const VkDescriptorBufferInfo& info) {
   const Object& buffer = object(number_of(info.buffer), Kind::kBuffer);
   require(info.range != 0 && info.range <= settings.range, "a range is one that the device takes");
   require(info.offset % settings.offset_alignment == 0, "a range begins where the device allows it");
-  // The part of the caller's may begin between two places that the device allows, or two multiples of 16,
-  // where descriptors begin for the sake of 16-byte loads.
+  // The caller's part of a buffer may begin between two offsets that the device allows, or between two
+  // multiples of 16, where descriptors begin so that 16-byte loads work.
   const VkDeviceSize begin = buffer.offset - buffer.offset % std::max(settings.offset_alignment, 16U);
   require(info.offset >= begin && info.range <= buffer.offset + buffer.size - info.offset,
           "a range lies in the part that was given");
@@ -389,7 +389,7 @@ HostVulkan::HostVulkan(const HostSettings& settings) {
 }
 
 HostVulkan::~HostVulkan() {
-  // Sets of the caller's pool go with it.
+  // The sets of the caller's pool are destroyed with it.
   std::erase_if(state().objects, [](const auto& it) {
     const auto pool = state().objects.find(it.second.pool);
     return pool != state().objects.end() && pool->second.is_callers;

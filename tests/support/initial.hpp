@@ -1,9 +1,9 @@
-// Structures of the C interface with their defaults, in one line.
+// Makes structures of the C interface with their defaults in one line.
 #pragma once
 
 namespace vkattn::tests {
 
-/// As its init function leaves it.
+/// The structure as its init function leaves it.
 template <class Struct>
 [[nodiscard]] Struct initial(void (*init)(Struct*)) {
   Struct made;

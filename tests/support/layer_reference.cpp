@@ -1,4 +1,4 @@
-// A layer in float64: see layer_reference.hpp.
+// Computes a layer in float64: see layer_reference.hpp.
 #include "support/layer_reference.hpp"
 
 #include <span>
@@ -16,7 +16,7 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-/// What W_Q, W_K or W_V are, and where they lie in packed parameters.
+/// The sizes of W_Q, W_K or W_V, and their place in packed parameters.
 struct ProjectionSize {
   std::int64_t outputs = 0, inputs = 0, first_row = 0, dims = 0;
   std::size_t input = 0;
@@ -111,7 +111,7 @@ class Layer {
     return row.batch * desc_.attention.query_length + row.query;
   }
 
-  /// The same attention over matrices of their own, float32 as the reference takes them.
+  /// Makes the same attention over separate matrices of float32, as the reference takes them.
   void make_problem() {
     problem_ = desc_.attention;
     problem_.set_layout(Layout::kBshd);
@@ -197,7 +197,7 @@ class Layer {
     for (std::size_t i = 0; i < 3; ++i) add_projection(i, by_rows(*all[i]));
   }
 
-  /// (batch, head, row, dim) as (rows, heads * dims).
+  /// Reorders (batch, head, row, dim) as (rows, heads * dims).
   [[nodiscard]] static Matrix by_rows(const reference::Gradient& gradient) {
     const TensorExtents& e = gradient.extents;
     Matrix matrix(gradient.values.size());

@@ -1,5 +1,5 @@
-// A layer of multi-head attention in float64: plain products around the reference of attention and its
-// gradients.
+// A layer of multi-head attention in float64: plain products before and after the reference of attention and
+// its gradients.
 #pragma once
 
 #include <vkattn/multi_head_attention.hpp>
@@ -14,14 +14,16 @@
 
 namespace vkattn::tests {
 
-/// What a layer is given, as numbers that its storage types hold exactly.
+/// The inputs of a layer, as numbers that its storage types hold exactly.
 struct LayerData {
-  std::array<std::vector<float>, 3> inputs;              ///< query, key, value; those that it has
-  std::map<std::string, std::vector<float>> parameters;  ///< by ParameterShape::name
+  std::array<std::vector<float>, 3> inputs;              ///< query, key, value, as far as the layer has them
+  std::map<std::string, std::vector<float>> parameters;  ///< key: ParameterShape::name
   std::vector<float> grad_output;
   std::vector<float> frequencies;
-  reference::Inputs features;  ///< mask, lengths, slopes, …; what it refers to outlives this
-  Strides grad_mask;           ///< of the mask's gradient: those of 0 are summed over
+  reference::Inputs
+      features;       ///< mask, lengths, slopes and others; the caller keeps what they refer to alive
+  Strides grad_mask;  ///< strides of the mask's gradient; a stride of 0 means that the gradient is summed
+                      ///< along it
 };
 
 /// Everything that a layer may write, without padding.
@@ -31,14 +33,14 @@ struct LayerResults {
   std::vector<double> averaged_weights;  ///< (batch, query_length, kv_length)
   std::array<std::vector<double>, 3> grad_inputs;
   std::map<std::string, std::vector<double>> grad_parameters;
-  /// Of what attention's scores are made of; of what it has not there is no telling what they hold.
+  /// The gradients of inputs of the scores. If an input does not exist, its vector has no defined content.
   std::vector<double> grad_mask, grad_alibi_slopes, grad_sinks;
 };
 
-/// Of a resolved descriptor without a cache. Gradients where data have a grad_output.
+/// For a resolved descriptor without a cache. Computes gradients if the data have a grad_output.
 [[nodiscard]] LayerResults layer_reference(const MultiHeadAttentionDesc& desc, const LayerData& data);
 
-/// Rows of an input, 0 of one that the layer has not, and elements of each.
+/// The number of rows of an input, 0 if the layer does not have it, and the elements of a row.
 struct InputSize {
   std::int64_t rows = 0, columns = 0;
 };

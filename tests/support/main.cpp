@@ -1,4 +1,4 @@
-// The main() of all test programs: returns 77, which CTest shows as skipped, where every case was skipped.
+// The main() of all test programs. It returns 77, which CTest shows as skipped, if every test was skipped.
 #include "support/main.hpp"
 
 #include <gtest/gtest.h>

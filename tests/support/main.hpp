@@ -1,11 +1,11 @@
-// What a test program may tell its main().
+// What a test program may pass to its main().
 #pragma once
 
 #include <string>
 
 namespace vkattn::tests {
 
-/// Printed as the program's last, after its counts; nothing where empty.
+/// The program prints it last, after its counts. Nothing is printed if it is empty.
 [[nodiscard]] std::string& closing_line();
 
 }  // namespace vkattn::tests

@@ -1,4 +1,4 @@
-// Results in tests: a value that a test cannot go on without, and errors.
+// Results in tests: values that a test cannot go on without, and errors.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -18,25 +18,25 @@ inline void fail_at(const char* file, int line, const std::string& message) {
   GTEST_FAIL_AT(file, line) << message;
 }
 
-/// The value. Where there is none the test fails in the caller's line with the error's sentence, and ends.
+/// The value. If there is none, the test fails at the caller's line with the error's sentence, and ends.
 template <class T>
 T must(Result<T> result, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   if (!result.ok()) {
     fail_at(file, line, result.error().message);
-    // It was reported already, so GoogleTest says no more of it.
+    // GoogleTest reports nothing more, because the failure was reported already.
     throw testing::AssertionException(
         testing::TestPartResult(testing::TestPartResult::kFatalFailure, file, line, ""));
   }
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-/// What a call was refused with; empty where it was not.
+/// The sentence that a call was refused with. Empty if the call succeeded.
 template <class T>
 [[nodiscard]] std::string message_of(const Result<T>& result) {
   return result.ok() ? "" : result.error().message;
 }
 
-/// That an error is there, has the code, and its message holds all of the words.
+/// Checks that an error has the code, and that its message contains all words.
 [[nodiscard]] inline testing::AssertionResult names(const Error& error, ErrorCode code,
                                                     const std::vector<std::string>& words) {
   if (error.code != code) {
@@ -49,7 +49,7 @@ template <class T>
   return testing::AssertionSuccess();
 }
 
-/// The same as names() of a call that is to fail.
+/// Checks with names() that a call failed.
 template <class T>
 [[nodiscard]] testing::AssertionResult is_refused(const Result<T>& result, ErrorCode code,
                                                   const std::vector<std::string>& words) {

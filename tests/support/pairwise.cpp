@@ -68,7 +68,7 @@ std::optional<PartialRow> PairCoverage::first_open() const {
 
 namespace {
 
-/// New pairs that a value would make with what the row holds already.
+/// The number of new pairs that a value would make with the values that the row holds already.
 std::size_t gain(const PairCoverage& coverage, const PartialRow& row, std::size_t factor, std::size_t value) {
   std::size_t pairs = 0;
   for (std::size_t other = 0; other < row.size(); ++other) {
@@ -78,7 +78,7 @@ std::size_t gain(const PairCoverage& coverage, const PartialRow& row, std::size_
   return pairs;
 }
 
-/// The open factors in an order of their own for each seed.
+/// The open factors in an order that the seed decides.
 std::vector<std::size_t> open_factors(const PartialRow& row, std::uint64_t seed) {
   std::vector<std::size_t> factors;
   for (std::size_t f = 0; f < row.size(); ++f) {

@@ -8,12 +8,12 @@
 
 namespace vkattn::tests {
 
-/// A row holds the index of a value for each factor.
+/// A row: the index of a value for each factor.
 using FactorRow = std::vector<std::size_t>;
-/// A row in which some factors are still open.
+/// A row in which some factors are not set yet.
 using PartialRow = std::vector<std::optional<std::size_t>>;
 
-/// Which pairs of values have met.
+/// Remembers which pairs of values have met.
 class PairCoverage {
  public:
   /// `sizes`: the number of values of each factor.
@@ -22,7 +22,7 @@ class PairCoverage {
   [[nodiscard]] const std::vector<std::size_t>& sizes() const { return sizes_; }
   [[nodiscard]] bool covered(std::size_t factor_a, std::size_t a, std::size_t factor_b, std::size_t b) const;
   void cover(const FactorRow& row);
-  /// Pairs of the two factors that have not met.
+  /// The number of pairs of the two factors that have not met.
   [[nodiscard]] std::size_t open_pairs(std::size_t factor_a, std::size_t factor_b) const;
   [[nodiscard]] std::size_t open_pairs() const;
   /// A pair that has not met, as a row with two values set.
@@ -33,7 +33,7 @@ class PairCoverage {
                                 std::size_t b) const;
 
   std::vector<std::size_t> sizes_;
-  std::vector<std::size_t> first_value_;  ///< of each factor in one list of all values
+  std::vector<std::size_t> first_value_;  ///< of each factor, in one list of all values
   std::size_t values_ = 0;
   std::vector<bool> covered_;
 };

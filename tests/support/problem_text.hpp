@@ -1,4 +1,4 @@
-// Problem strings in tests: what they say, or what is said against them.
+// Reads problem strings in tests: the problem, or the error.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@ namespace vkattn::tests {
 
 using bench::Problem;
 
-/// An empty problem, and a failure of the test, where the text is none.
+/// The problem. If the text is no problem string, the test fails and the problem is empty.
 [[nodiscard]] Problem parsed(std::string_view text);
 [[nodiscard]] inline AttentionDesc desc_of(std::string_view text) {
   return parsed(text).desc;
 }
-/// The message that refuses the text; empty, and a failure of the test, where it is a problem.
+/// The message that refuses the text. If the text is a problem string, the test fails and the message is
+/// empty.
 [[nodiscard]] std::string error_of(std::string_view text);
 
 }  // namespace vkattn::tests

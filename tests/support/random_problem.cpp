@@ -1,4 +1,4 @@
-// Problems at random: see random_problem.hpp.
+// Draws random problems: see random_problem.hpp.
 #include "support/random_problem.hpp"
 
 #include <vkattn/attention.hpp>
@@ -24,7 +24,7 @@ class Draw {
     lengths();
     scores();
     add("seed=" + std::to_string(below(1000) + 1));
-    // What was added later, from here on, so that each seed keeps its other words.
+    // Draws that were added later come from here on, so that each seed keeps its earlier words.
     rare_sizes();
     rare_memory();
     rare_scores();
@@ -53,7 +53,7 @@ class Draw {
     batch_ = between(1, 3);
     kv_heads_ = between(1, 3);
     group_ = one_of<std::int64_t>({1, 1, 2, 3, 4});
-    // Half of the problems have few rows, which all kernels take.
+    // Half of the problems have few rows, so that every kernel takes them.
     query_length_ = with_chance(50) ? between(1, 4) : between(1, 150);
     kv_length_ = with_chance(10) ? between(0, 8) : between(1, 300);
     quantised_ = with_chance(20);
@@ -85,7 +85,8 @@ class Draw {
     }
     if (with_chance(25)) {
       const std::int64_t left = with_chance(25) ? -1 : between(0, 60);
-      const std::int64_t right = left >= 0 && with_chance(25) ? -1 : between(0, 60);  // one side is limited
+      const std::int64_t right =
+          left >= 0 && with_chance(25) ? -1 : between(0, 60);  // at least one side is limited
       add("window=" + std::to_string(left) + "," + std::to_string(right));
       aligned = true;
     }
@@ -98,7 +99,7 @@ class Draw {
     }
   }
 
-  /// A length for each batch entry.
+  /// One length for each batch entry.
   std::string list(std::int64_t most) {
     std::string text;
     for (std::int64_t b = 0; b < batch_; ++b) text += (b == 0 ? "" : ",") + std::to_string(between(0, most));
@@ -126,7 +127,7 @@ class Draw {
   void scores() {
     if (with_chance(20)) add("softcap=" + one_of<std::string>({"0.7", "5", "50"}));
     if (with_chance(30)) {
-      // One after the other: of one expression the compiler might draw either first.
+      // Two statements, because a compiler might evaluate the draws of one expression in either order.
       mask_dims_ = one_of<std::string>({"", ":bhqk", ":hqk", ":bqk", ":bk", ":k"});
       mask_ = one_of<std::string>({"f32", "f16", "bytes", "bits"});
       if (with_chance(50)) add("hidden=" + one_of<std::string>({"0", "0.5", "0.9", "1"}));
@@ -147,12 +148,12 @@ class Draw {
     if (with_chance(10)) magnitude_ = one_of<std::string>({"0.001", "10"});
   }
 
-  /// Products that the problem takes. What is drawn besides the usual sizes must stay below kMostWork, which
-  /// a CPU does in about a second.
+  /// The number of multiplications. Unusual sizes must keep it below kMostWork, which takes a CPU about a
+  /// second.
   [[nodiscard]] std::int64_t work() const {
     return batch_ * kv_heads_ * group_ * query_length_ * kv_length_ * (head_dim_ + value_dim_);
   }
-  /// Changes a size where the work allows it.
+  /// Changes a size if the work then stays small enough.
   void enlarge(std::int64_t& size, std::int64_t larger) {
     constexpr std::int64_t kMostWork = 50'000'000;
     const std::int64_t before = std::exchange(size, larger);
@@ -180,7 +181,7 @@ class Draw {
 
   void rare_memory() {
     if (with_chance(10) && contiguous_ && !quantised_) {
-      // One tensor: lengths, dims and types are equal.
+      // A packed tensor needs equal lengths, dims and types.
       layout_ = "packed";
       value_dim_ = head_dim_;
       query_length_ = kv_length_ = std::max(query_length_, std::min<std::int64_t>(kv_length_, 100));
@@ -188,7 +189,7 @@ class Draw {
     }
     if (!with_chance(10)) return;
     const std::int64_t alignment = one_of<std::int64_t>({0, 4, 8, 16, 64});
-    constexpr std::int64_t kLeastBytes = 2;  // of an element that may be shifted
+    constexpr std::int64_t kLeastBytes = 2;  // the least size of an element that may be shifted
     if (alignment == 0 || shift_ * kLeastBytes % alignment == 0) add("aligned=" + std::to_string(alignment));
   }
 
@@ -199,7 +200,8 @@ class Draw {
     if (with_chance(30) && has_dropout_) {
       add("dropout_offset=" + one_of<std::string>({"1", "77", "4294967295"}));
     }
-    // Steep scores leave float32 too little to compare; float16 and the scales of blocks would be subnormal.
+    // With steep scores float32 leaves too little to compare. float16 and the scales of blocks would be
+    // subnormal.
     const bool steep = !scale_.empty() || data_ == "dominant";
     const bool may_be_tiny = type_ != "f16" && output_ != "f16" && !quantised_;
     if (!with_chance(10) || !magnitude_.empty() || steep) return;
@@ -207,7 +209,7 @@ class Draw {
     if (magnitude_[1] == 'e' && !may_be_tiny) magnitude_ = "100";
   }
 
-  /// Drawn whether or not the build compiles them: what follows stays the same.
+  /// Draws even if the build cannot compile score functions, so that later draws stay the same.
   void score_function() {
     if (!with_chance(10)) return;
     const std::string kind = one_of<std::string>({"alibi", "prefix", "documents", "bias"});
@@ -220,7 +222,7 @@ class Draw {
     if (query_lengths_.empty()) query_lengths_ = list(query_length_);
   }
 
-  /// Keys that the device appends; turned with the queries where there are as many.
+  /// Keys that the device appends. They are turned with the queries if there are as many of both.
   void append() {
     if (!with_chance(8) || sequences_ || kv_length_ == 0) return;
     const bool may_turn = head_dim_ % 2 == 0 && query_length_ <= kv_length_;
@@ -232,16 +234,17 @@ class Draw {
     if (turns) add("rotary=" + one_of<std::string>({"half-split", "interleaved"}));
   }
 
-  /// Of a decode step in a long context.
+  /// Many keys, as in a decode step in a long context.
   void many_keys() {
     if (!with_chance(4) || layout_ == "packed" || !kv_lengths_.empty()) return;
     enlarge(kv_length_, between(3001, 60'000));
   }
 
-  /// Of the last quarter of a length, so that most often the same blocks suit it.
+  /// A length from the last quarter, so that usually the same blocks suit it.
   std::int64_t shortened(std::int64_t length) { return length - between(0, length / 4); }
 
-  /// Drawn after all else, so that variants differ in nothing else. Appended keys stay as many as there are.
+  /// Draws after all others, so that variants differ in lengths alone. If keys are appended, no length
+  /// changes.
   void other_lengths(std::uint64_t variant) {
     random_.discard(variant);
     if (appends_) return;
@@ -257,7 +260,7 @@ class Draw {
     if (!value.empty()) add(word + value);
   }
 
-  /// The words for what later draws may have changed.
+  /// Adds the words whose values later draws may have changed.
   void add_lasting() {
     add("b" + std::to_string(batch_) + " hq" + std::to_string(kv_heads_ * group_) + " hkv" +
         std::to_string(kv_heads_));
@@ -284,7 +287,7 @@ class Draw {
   std::int64_t head_dim_ = 1, value_dim_ = 1, shift_ = 0;
   bool quantised_ = false, blocks_ = false, sequences_ = false, packed_queries_ = false, contiguous_ = true;
   bool has_dropout_ = false, appends_ = false;
-  /// Values of words; empty where the problem has no such word.
+  /// The values of words. Empty if the problem does not have the word.
   std::string type_, output_, layout_, query_lengths_, kv_lengths_, mask_, mask_dims_, scale_, data_,
       magnitude_;
 };

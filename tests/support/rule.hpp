@@ -1,4 +1,4 @@
-// What the tests of descriptors share: their strides as text, and rules of validate() that each test breaks.
+// Shared by the tests of descriptors: strides as text, and changes that break one rule of validate() each.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -14,7 +14,7 @@
 
 namespace vkattn::tests {
 
-/// The strides of one tensor after the other, as in "40 8 1 1, 20 4 1 1".
+/// The strides of one tensor after the other, such as "40 8 1 1, 20 4 1 1".
 [[nodiscard]] inline std::string strides_text(const std::vector<TensorDesc>& tensors) {
   std::string text;
   for (const TensorDesc& tensor : tensors) {
@@ -24,14 +24,14 @@ namespace vkattn::tests {
   return text;
 }
 
-/// A way to break a rule of a descriptor: AttentionDesc, AppendDesc.
+/// A change that breaks a rule of a descriptor.
 template <class Desc>
 struct Rule {
-  const char* words;  ///< in the message, each by itself: the field, its value, its limit
+  const char* words;  ///< words that the message must contain: the field, its value, its limit
   std::function<void(Desc&)> break_it;
 };
 
-/// Breaks each rule in a descriptor that is valid but for it.
+/// Breaks each rule alone in a valid descriptor, and checks the error.
 template <class Desc>
 void expect_refused_by_name(const Desc& valid, const std::vector<Rule<Desc>>& rules) {
   EXPECT_TRUE(validate(valid).ok());

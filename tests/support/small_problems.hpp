@@ -1,4 +1,5 @@
-// A small problem of each operation, for tests of what all plans do alike. A new operation gets one here.
+// A small problem of each operation, for tests of behaviour that all plans share. A new operation adds one
+// here.
 #pragma once
 
 #include <vkattn/operations.hpp>
@@ -8,7 +9,7 @@
 
 namespace vkattn::tests {
 
-/// Attention with parameters of its own, of enough keys for several parts.
+/// Attention with parameters, and with enough keys for several parts.
 [[nodiscard]] inline AttentionDesc small_attention() {
   AttentionDesc desc;
   desc.query_heads = desc.kv_heads = 2;
@@ -26,14 +27,14 @@ namespace vkattn::tests {
   return desc;
 }
 
-/// With passes over rows, over keys and over heads.
+/// Gradients with passes over rows, over keys and over heads.
 [[nodiscard]] inline BackwardDesc small_gradients() {
   BackwardDesc desc = gradients_of(small_attention());
   desc.attention.has_sinks = desc.has_grad_sinks = true;
   return desc;
 }
 
-/// A product whose sum over its inner dimension can be split.
+/// A product whose inner dimension can be split into parts.
 [[nodiscard]] inline MatmulDesc small_product() {
   MatmulDesc desc;
   desc.rows = desc.columns = 8;
@@ -42,7 +43,7 @@ namespace vkattn::tests {
   return desc;
 }
 
-/// With every pass: keys and queries are turned, positions read and lengths written.
+/// An append with every pass: it turns keys and queries, reads positions and writes lengths.
 [[nodiscard]] inline AppendDesc small_append() {
   AppendDesc desc;
   desc.batch = desc.query_heads = desc.kv_heads = 2;
@@ -59,7 +60,7 @@ namespace vkattn::tests {
   return {.rows = 4, .value_dim = 16};
 }
 
-/// A layer without biases, which its gradients would take two more multiplications for.
+/// A layer without biases. Gradients of biases would take two more multiplications.
 [[nodiscard]] inline MultiHeadAttentionDesc small_layer() {
   MultiHeadAttentionDesc desc;
   desc.attention.query_heads = desc.attention.kv_heads = 2;
@@ -78,7 +79,7 @@ namespace vkattn::tests {
   return desc;
 }
 
-/// One of each.
+/// One problem of each operation.
 [[nodiscard]] inline auto small_problems() {
   return std::tuple(small_attention(), small_append(), small_merge(), small_gradients(), small_product(),
                     small_layer(), small_layer_gradients());
@@ -89,7 +90,7 @@ template <class Desc>
   return std::get<Desc>(small_problems());
 }
 
-/// The kernel tile, and two parts where the operation can be cut into parts.
+/// Options for the kernel tile, and for two parts if the operation can be cut into parts.
 template <class Desc>
 [[nodiscard]] typename Desc::Plan::Options tiles_in_parts() {
   typename Desc::Plan::Options options;

@@ -11,7 +11,7 @@
 
 namespace vkattn::tests {
 
-/// A score function that only the descriptor looks at.
+/// A score function for tests that only look at the descriptor.
 class SomeFunction : public ScoreShaders {
  public:
   explicit SomeFunction(std::size_t buffers = 0) : buffers_(buffers) {}

@@ -1,4 +1,4 @@
-// Numbers that tests name.
+// Special numbers of tests.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// The same everywhere, unlike std::hash: parts on several machines make a whole. FNV-1a.
+/// FNV-1a. Unlike std::hash it is the same everywhere, so parts that run on several machines make a whole.
 std::uint32_t stable_hash(std::string_view text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;

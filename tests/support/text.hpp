@@ -10,13 +10,13 @@
 
 namespace vkattn::tests {
 
-/// That a text has the part; the text is shown where it has not.
+/// Checks that a text contains the part. Shows the text if it does not.
 [[nodiscard]] inline testing::AssertionResult has(std::string_view text, std::string_view part) {
   if (text.find(part) != std::string_view::npos) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
 }
 
-/// The words of a text between white space.
+/// The words of a text, split at white space.
 [[nodiscard]] inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;

@@ -1,4 +1,4 @@
-// What tests of long loops tell the layer of tests/rolled_loops.
+// Switches of tests with long loops for the layer of tests/rolled_loops.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -9,14 +9,14 @@
 
 namespace vkattn::tests {
 
-/// What a plan's invocations loop over, for the loops that are long.
+/// The kind of plan, which decides how long the loops of its invocations are.
 enum class LoopsOf : std::uint8_t {
-  kLane,       ///< attention by the kernel lane
-  kGradients,  ///< gradients by any kernel, behind a forward pass of lane's
-  kOthers,     ///< attention by other kernels, whose threads share the keys
+  kLane,       ///< attention with the kernel lane
+  kGradients,  ///< gradients with any kernel, after a forward pass with lane
+  kOthers,     ///< attention with other kernels, whose threads share the keys
 };
 
-/// Whether invocations come near the iterations that UnrolledLoops is for: by keys times dims.
+/// Whether keys times dims are so many that the invocations need UnrolledLoops.
 [[nodiscard]] inline bool are_long(LoopsOf loops, const AttentionDesc& given) {
   const AttentionDesc desc = given.resolved();
   const double elements =
@@ -25,11 +25,11 @@ enum class LoopsOf : std::uint8_t {
   return elements >= (loops == LoopsOf::kGradients ? 5e3 : 8e4);
 }
 
-/// Shaders that are given to a driver while one lives have their loops unrolled where the driver likes, as
-/// without the layer: for invocations whose loops, all of them counted, would take more than the 65535
-/// iterations after which lavapipe before Mesa 25 leaves them with wrong results. Those are of the
-/// kernel lane where keys times dims are ten thousand, and of others where they are a hundred thousand.
-/// Changes the environment: not while other threads read it.
+/// While an object lives, a driver may unroll the loops of new shaders, as it may without the layer.
+/// Invocations with long loops need this: lavapipe before Mesa 25 stops them after 65535 iterations, counted
+/// over all loops, and leaves wrong results. With the kernel lane that happens from about ten thousand keys
+/// times dims on, with others from a hundred thousand on. The object changes the environment, so no other
+/// thread may read it at that time.
 class UnrolledLoops {
  public:
   explicit UnrolledLoops(bool wanted = true) : sets_(wanted && std::getenv(kName) == nullptr) {
@@ -45,7 +45,7 @@ class UnrolledLoops {
   UnrolledLoops(const UnrolledLoops&) = delete;
   UnrolledLoops& operator=(const UnrolledLoops&) = delete;
 
-  /// Called as loops begin and cease to be unrolled: no plan may be given the other kind of pipeline then.
+  /// Called when loops start or cease to be unrolled. Plans must not get pipelines of the other kind then.
   inline static std::function<void()> on_change;
 
  private:

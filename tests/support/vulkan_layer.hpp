@@ -1,5 +1,5 @@
-// What the tests' Vulkan layers have in common. The loader's interface: LoaderLayerInterface.md of
-// Vulkan-Loader.
+// The common part of the tests' Vulkan layers. The loader's interface is described in LoaderLayerInterface.md
+// of Vulkan-Loader.
 #pragma once
 
 #include <vulkan/vk_layer.h>
@@ -14,7 +14,8 @@
 
 namespace vkattn::tests {
 
-// By the loader's table that a dispatchable handle begins with: a physical device has its instance's.
+// Functions by the loader's table, which a dispatchable handle begins with. A physical device has its
+// instance's table.
 template <typename Functions>
 class Kept {
  public:
@@ -45,7 +46,7 @@ class Kept {
   std::map<const void*, Functions> kept_;
 };
 
-// The loader's link of the chain to the next layer.
+// The loader's link to the next layer in the chain.
 template <typename Link>
 Link* link_of(const void* next, VkStructureType type) {
   for (auto* each = static_cast<const VkBaseInStructure*>(next); each != nullptr; each = each->pNext) {
@@ -66,8 +67,8 @@ PFN_vkVoidFunction erased(Function* function) {
   return reinterpret_cast<PFN_vkVoidFunction>(function);
 }
 
-/// What is below, of each instance and each device. A layer's own structures add functions of theirs, which
-/// their load() takes from the next layer.
+/// The functions of the next layer, for each instance and each device. A layer's own structures add
+/// functions, which their load() takes from the next layer.
 struct InstanceBelow {
   VkInstance instance = nullptr;
   PFN_vkGetInstanceProcAddr get = nullptr;
@@ -89,8 +90,8 @@ struct DeviceBelow {
   }
 };
 
-/// Instances and devices that go through a layer: Instance::load(), and Device::load() with the instance and
-/// the physical device.
+/// The instances and devices that go through a layer. It calls Instance::load(), and Device::load() with the
+/// instance and the physical device.
 template <typename Instance, typename Device>
 struct LayerOf {
   static Kept<Instance>& instances() {
@@ -153,7 +154,8 @@ struct LayerOf {
     if (device != nullptr) devices().take(device).destroy(device, allocator);
   }
 
-  /// The layer's own function of that name, else the one below; of null the layer's own alone.
+  /// The layer's own function of that name, or else the next layer's. With a null handle only the layer's
+  /// own.
   /// @{
   static PFN_vkVoidFunction of_device(std::span<const Named> own, VkDevice device, std::string_view name) {
     for (const Named& each : own) {

@@ -1,8 +1,8 @@
-// A Vulkan layer under which a device has one queue family more: for compute, with one queue, which is the
-// first family's. lavapipe has one family, and a program that hands buffers from one to another could not be
-// tried there. Under the validation layer, which sees two families and reports an acquire without a release;
-// what it does not report, a release without an acquire, this layer does. The driver below is told of one
-// family. For programs with vkQueueSubmit and vkCmdPipelineBarrier that record each handover once.
+// A Vulkan layer that adds a queue family to a device. The family is for compute and has one queue, which is
+// that of the first family. lavapipe has one family, so a program that passes buffers between families could
+// not be tested on it. The layer stands below the validation layer, which sees two families and reports an
+// acquire without a release. This layer reports a release without an acquire. The driver below sees one
+// family. It is for programs that use vkQueueSubmit and vkCmdPipelineBarrier and record each handover once.
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -35,7 +35,7 @@ struct InstanceFunctions : InstanceBelow {
   }
 };
 
-/// A handle of our own: the loader's table comes first, as in all that are dispatched by it.
+/// A handle of this layer. The loader's table comes first, as in every dispatchable handle.
 struct SecondQueue {
   const void* table = nullptr;
   VkQueue below = nullptr;
@@ -65,7 +65,7 @@ struct DeviceFunctions : DeviceBelow {
 
 using TwoFamilies = LayerOf<InstanceFunctions, DeviceFunctions>;
 
-/// With the one that is added. Copies as many as there is room for, by `put`.
+/// Returns the driver's families and the added one. Copies as many as fit with `put`.
 template <class Put>
 void give_families(VkPhysicalDevice physical, std::uint32_t* count, bool has_room, const Put& put) {
   std::vector<VkQueueFamilyProperties> all = TwoFamilies::instances().get(physical).families_of(physical);
@@ -83,7 +83,7 @@ VKAPI_ATTR void VKAPI_CALL get_families(VkPhysicalDevice physical, std::uint32_t
                 [&](std::uint32_t i, const VkQueueFamilyProperties& its) { properties[i] = its; });
 }
 
-// What may follow each of the structures is left as it is.
+// Structures in the pNext chain of each properties structure stay unchanged.
 VKAPI_ATTR void VKAPI_CALL get_families2(VkPhysicalDevice physical, std::uint32_t* count,
                                          VkQueueFamilyProperties2* properties) {
   give_families(physical, count, properties != nullptr,
@@ -104,8 +104,8 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const Vk
   return TwoFamilies::create_device(physical, &below, allocator, device);
 }
 
-/// The added family's pools and their command buffers, and whether each buffer that was released from it or
-/// to it was acquired as often.
+/// The pools of the added family and their command buffers. Checks that each buffer that was released from or
+/// to the family was acquired equally often.
 class Handovers {
  public:
   void add_pool(VkCommandPool pool) {
@@ -122,7 +122,7 @@ class Handovers {
     const bool is_release = is_from_added == (commands_.count(commands) != 0);
     released_[barrier.buffer] += is_release ? 1 : -1;
   }
-  /// That the added family has a pool, so that something must have been handed to it or from it.
+  /// Whether the added family has a pool. Then some buffer must have been passed to it or from it.
   [[nodiscard]] bool are_expected() {
     const std::lock_guard lock(mutex_);
     return !pools_.empty();
@@ -160,7 +160,7 @@ VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, std::uint32_t family, std:
   *queue = reinterpret_cast<VkQueue>(functions.second.get());
 }
 
-// The driver's queue.
+// The queue of the driver.
 VkQueue below(VkQueue queue, const DeviceFunctions& functions) {
   return queue == reinterpret_cast<VkQueue>(functions.second.get()) ? functions.second->below : queue;
 }

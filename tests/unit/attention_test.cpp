@@ -25,7 +25,6 @@ AttentionDesc valid_desc() {
   return desc_of("b2 hq6 hkv3 5x70 d64 dv32");
 }
 
-/// A change of one member.
 template <class Member>
 std::function<void(AttentionDesc&)> with(Member AttentionDesc::*member,
                                          const std::type_identity_t<Member>& value) {
@@ -66,7 +65,7 @@ TEST(AttentionDesc, ExtentsAndLayouts) {
             "480 8 96 1, 480 8 96 1, 480 8 96 1, 240 8 48 1");
 }
 
-/// What is not given follows from what is, in whatever order it was set.
+/// Sizes that are not given follow from those that are, in whatever order these were set.
 TEST(AttentionDesc, SizesThatAreNotGivenFollow) {
   AttentionDesc desc;
   desc.layout = Layout::kBshd;
@@ -93,8 +92,8 @@ TEST(AttentionDesc, ScaleDefaultsToTheRootOfHeadDim) {
   EXPECT_EQ(desc_of("1x1 d80 scale=-3").effective_scale(), -3.0F);
 }
 
-/// Of a power of two of heads; and for other numbers the rule of the paper's authors: the slopes of 8 heads,
-/// then every second one of 16.
+/// For a power of two of heads. For other numbers of heads the rule of the paper's authors: the slopes of 8
+/// heads, then every second slope of 16 heads.
 TEST(AlibiSlopes, AreThoseOfThePaper) {
   for (std::int64_t h = 0; h < 8; ++h) {
     EXPECT_EQ(standard_alibi_slope(h, 8), std::ldexp(1.0F, static_cast<int>(-h - 1)));
@@ -123,7 +122,7 @@ TEST(TensorBytes, ReachToTheEndOfTheLastElement) {
   EXPECT_EQ(bytes(kQ8_0, {13440, 4480, 64, 1}, {2, 3, 70, 64}), 2 * 3 * 70 * 2 * 34);
   EXPECT_EQ(bytes(kQ4_0, {6720, 2240, 32, 1}, {2, 3, 70, 32}), 2 * 3 * 70 * 18);
   EXPECT_EQ(bytes(kQ8_0, {20160, 6720, 96, 1}, {2, 3, 70, 64}), (2 * 3 * 70 * 3 - 1) * 34) << "a free block";
-  // Beyond 32 bits, and up to 63.
+  // More than 32 bits, up to 63 bits.
   EXPECT_EQ(bytes(kFloat32, {0, std::int64_t{1} << 40, 1 << 20, 1}, {1, 5, 1 << 20, 16}),
             4 * ((std::int64_t{4} << 40) + ((std::int64_t{1} << 20) - 1) * (1 << 20) + 16));
   EXPECT_EQ(bytes(kFloat16, {kMaxInt64 / 2 - 1, 0, 0, 1}, {2, 1, 1, 1}), kMaxInt64 - 1);

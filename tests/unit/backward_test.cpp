@@ -1,4 +1,4 @@
-// The descriptor of a backward pass, and the reference's gradients against central differences.
+// The descriptor of a backward pass, and the reference's gradients compared with central differences.
 #include <vkattn/backward.hpp>
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(BackwardDesc, GradientsAreStoredAsTheirTensors) {
   EXPECT_EQ(desc.resolved().grad_key->strides, full.attention.key.strides);
 }
 
-/// docs/compilers.txt: more rows or keys of a thread spill on Mali.
+/// docs/compilers.txt shows that more rows or keys in a thread spill on Mali.
 TEST(BackwardKernels, BlocksFollowTheDevice) {
   const auto tiles = [](const char* problem, const Capabilities& gpu) {
     const auto chosen = detail::select_backward_kernel(backward_of(problem).resolved(), gpu, {});
@@ -72,7 +72,7 @@ TEST(BackwardKernels, BlocksFollowTheDevice) {
   EXPECT_EQ(support[3].reason, "");
 }
 
-/// On a driver that ends loops early keys come in chunks that are short enough.
+/// If a driver ends loops early, keys come in chunks that are short enough.
 TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
   const Capabilities cpu = changed(made_up_gpu(), [](Capabilities& c) { c.device_type = DeviceType::kCpu; });
   const Capabilities limited = changed(cpu, [](Capabilities& c) { c.max_loop_iterations = 65535; });
@@ -94,7 +94,8 @@ TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
   }
 }
 
-/// Scales of every head_dim cost nothing in the products; of others two parts are of like size.
+/// The scales of every head_dim cost nothing in the products. Other scales are split into two parts of
+/// similar size.
 TEST(BackwardLayouts, PartsOfTheScale) {
   const auto parts = [](float scale) {
     const detail::ScaleParts p = detail::scale_parts(scale);
@@ -110,8 +111,8 @@ TEST(BackwardLayouts, PartsOfTheScale) {
   EXPECT_EQ(parts(0x1.8p-125F), (Parts{0x1p-63F, 1, 0x1.8p-62F, 1}));
 }
 
-/// The gradient of a mask is that of the score, which pairs hold beside their own where a part of the scale
-/// multiplies that.
+/// The gradient of a mask is that of the score. Pairs hold it in addition to their own gradient if a part of
+/// the scale multiplies the latter.
 TEST(BackwardLayouts, KeepsScoreGradientsBesideScaledOnes) {
   const auto keeps = [](const char* words) {
     BackwardDesc desc = backward_of(std::string("8x8 d4 ") + words);
@@ -126,7 +127,7 @@ TEST(BackwardLayouts, KeepsScoreGradientsBesideScaledOnes) {
   EXPECT_TRUE(keeps("mask=f32:qk softcap=2"));
 }
 
-/// The kernel that is chosen, its block sizes and the reason against another; or why none is.
+/// The chosen kernel, its block sizes and the reason against another kernel, or why no kernel can run.
 std::string chosen_beside(std::string_view other, const BackwardDesc& desc, const Capabilities& device,
                           std::string_view wanted = {}, std::span<const KernelRefusal> refusals = {}) {
   const auto selection = detail::select_backward_kernel(
@@ -141,7 +142,7 @@ std::string chosen_beside(std::string_view other, const BackwardDesc& desc, cons
   return text;
 }
 
-/// Kernels, block sizes and reasons against matrix of devices with matrix units.
+/// Kernels, block sizes and reasons against matrix on devices with matrix units.
 TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
   const Capabilities gpu = matrix_gpu();
   const auto chosen = [](const char* problem, const Capabilities& device, std::string_view wanted = {},
@@ -161,7 +162,7 @@ TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
       chosen("64x64 d256 f16", gpu),
       "tile 32 32: the smallest block needs 56640 bytes of shared memory; maxComputeSharedMemorySize is "
       "49152");
-  // The limit that the smallest block exceeds, and no other.
+  // Names the limit that the smallest block exceeds, and no other.
   const Capabilities narrow = changed(gpu, [](Capabilities& c) { c.max_workgroup_subgroups = 1; });
   EXPECT_TRUE(has(chosen("64x64 d64 f16", narrow),
                   "the smallest block needs 2 subgroups; maxComputeWorkgroupSubgroups is 1"));
@@ -183,7 +184,7 @@ TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
   EXPECT_TRUE(chosen("64x64 d64 f16", intel(8, 8), "matrix").starts_with("matrix "));
 }
 
-/// Where it is there, matrix2 comes first; what it cannot do falls to the others, and it says why.
+/// If a device has matrix2, it comes first. What it cannot do goes to the other kernels, with its reason.
 TEST(BackwardKernels, Matrix2ComesBeforeMatrix) {
   Capabilities gpu = with_workgroup_scope();
   gpu.matrix_shapes = {shape(16, 16, 16)};
@@ -217,7 +218,7 @@ TEST(BackwardKernels, Matrix2ComesBeforeMatrix) {
   EXPECT_TRUE(has(of("64x64 d64 f16", small), "flexible matrices of f16 (at most 32 rows or columns)"));
 }
 
-/// What leaves no pairs has no chunks, and a workspace of two numbers for each row.
+/// A kernel that stores no pairs needs no chunks, and a workspace of two numbers for each row.
 TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
   const BackwardDesc desc = backward_of("b2 hq4 hkv2 1000x3000 d64 f16").resolved();
   const auto kernel = must(detail::configure_matrix2_backward(desc, with_workgroup_scope()));
@@ -229,7 +230,7 @@ TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
   EXPECT_EQ(layout.workspace_bytes, 8U * 2 * 4 * 1000);
 }
 
-/// A problem with something changed, and what is said against it.
+/// A changed problem, and the words that refuse it.
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
   struct Case {
     const char *problem, *words;
@@ -260,8 +261,8 @@ TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
   EXPECT_EQ(refusal(desc), "") << "a gradient need not repeat what its tensor repeats";
 }
 
-/// A problem of float32 tensors with a gradient of its output: the number that all gradients are of is the
-/// sum of their products.
+/// A problem of float32 tensors with a gradient of its output. The loss, which all gradients belong to, is
+/// the sum of the products of output and that gradient.
 class Differences {
  public:
   explicit Differences(std::string_view words)
@@ -297,11 +298,11 @@ class Differences {
     return sum;
   }
 
-  /// By every third element of a tensor, whose memory is `bytes`.
+  /// Compares the gradient at every third element of a tensor, whose memory is `bytes`.
   void expect(const char* name, std::vector<std::byte>& bytes, const TensorDesc& storage,
               const reference::Gradient& gradient) const {
     SCOPED_TRACE(name);
-    std::vector<std::size_t> places;  // of elements, in the order of their addresses
+    std::vector<std::size_t> places;  // the places of the elements, in the order of their addresses
     std::vector<double> expected;
     std::size_t count = 0;
     const harness::TensorShape shape = harness::shape_of(storage, gradient.extents);

@@ -1,4 +1,4 @@
-// Whether strided tensors meet, against every byte of them.
+// Whether two strided tensors share a byte, compared with a walk over all their bytes.
 #include "common/byte_layout.hpp"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(ByteLayout, MeetsWhereAByteIsInBoth) {
 }
 
 TEST(ByteLayout, HeadsOfOneTensorDoNotMeet) {
-  // 1000 rows of 12 heads of 64 float16: each head is a tensor of its own.
+  // 1000 rows of 12 heads of 64 float16. Each head is a tensor of its own.
   const TensorDesc head{DataType::kFloat16, Strides{1000 * 12 * 64, 64, 12 * 64, 1}, 0};
   const ByteLayout layout = detail::byte_layout(head, {8, 1, 1000, 64});
   EXPECT_EQ(layout.run_bytes(), 128U);

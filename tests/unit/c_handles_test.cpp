@@ -1,4 +1,4 @@
-// Handles of the C interface that are not alive: noticed without a look behind the pointer.
+// Dead handles of the C interface are noticed without reading the memory behind the pointer.
 #include <vkattn/vkattn.h>
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(LiveHandles, AreThoseThatWereNotTakenBack) {
   c::LiveHandles handles;
   EXPECT_FALSE(handles.contains(address(1)));
   EXPECT_FALSE(handles.contains(nullptr));
-  // A few are alive at a time, of very many: as in a program that runs for long.
+  // Very many are made but few are alive at a time, as in a program that runs for long.
   std::deque<std::uintptr_t> alive;
   for (std::uintptr_t i = 1; i <= 40000; ++i) {
     handles.add(address(i));
@@ -65,7 +65,7 @@ TEST(LiveHandles, AreFoundWhileOthersComeAndGo) {
   asks.join();
 }
 
-/// Handles that nobody gave out: what is at them must not be read, for there is no memory.
+/// Handles that nobody gave out. No memory is at them, so nothing may be read there.
 template <class Handle>
 Handle* dead() {
   return reinterpret_cast<Handle*>(std::uintptr_t{4096});
@@ -188,7 +188,7 @@ void expect_reserved_is_zero(void (*init)(Struct*), const char* name) {
   const auto refused = c::read(&given, init, name);
   ASSERT_FALSE(refused.ok()) << name;
   EXPECT_TRUE(has(refused.error().message, std::string(name) + "::reserved is 3 but must be 0"));
-  // An earlier version of the structure ends before it.
+  // An earlier version of the structure ends before this member.
   if (offsetof(Struct, reserved) % alignof(void*) != 0) return;
   given.struct_size = offsetof(Struct, reserved);
   EXPECT_TRUE(c::read(&given, init, name).ok()) << name;

@@ -1,11 +1,11 @@
-/* The C interface from C99: everything in it is declared, and structures have the sizes that programs were
-   compiled with. Compared with tests/unit/c_interface.txt by c_interface_test.cpp. */
+/* Uses the C interface from C99: everything in it is declared, and structures have the sizes that programs
+   were compiled with. c_interface_test.cpp compares the output with tests/unit/c_interface.txt. */
 #include <vkattn/vkattn.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* Vulkan's own headers go with it in any order. */
+/* Vulkan's own headers may come before or after it. */
 #include <vulkan/vulkan.h>
 
 int vkattn_test_abi(char* text, size_t capacity);
@@ -20,7 +20,8 @@ int vkattn_test_abi(char* text, size_t capacity);
   VKATTN_SIZE(NAME);                        \
   VKATTN_PLACE(NAME, MEMBER)
 
-/* Sizes of all structures, place and size of every field of problems, and of the last member of the others. */
+/* Prints the sizes of all structures, place and size of every field of problems, and place and size of the
+   last member of the others. */
 int vkattn_test_abi(char* text, size_t capacity) {
   size_t used = 0;
 #define VKATTN_VALUE(STRUCTURE, DESC)                     \

@@ -1,4 +1,4 @@
-// The C interface from C++17, and without any other header before it.
+// Uses the C interface from C++17, with no other header before it.
 #include <vkattn/vkattn.h>
 
 #if defined(__cplusplus) && __cplusplus >= 202002L

@@ -1,4 +1,4 @@
-// What the structures of the C interface say, as C++ has it.
+// The structures of the C interface become the descriptors of C++ that say the same.
 #include <vkattn/vkattn.h>
 #include <vkattn/plan_key.hpp>
 
@@ -50,7 +50,7 @@ TEST(CInterface, DefaultsAreThoseOfCpp) {
   EXPECT_EQ(c::record_options(nullptr)->dispatch_count, RecordOptions{}.dispatch_count);
 }
 
-// By itself, so that a field that arrives where another belongs shows too.
+// Changes each field alone, so that a field that arrives in another's place is noticed.
 TEST(CInterface, EveryFieldOfAProblemArrives) {
   InitialProblems().each([]<class Desc>(auto& given, Desc expected, auto* convert, auto*) {
     FieldChanges changes;
@@ -76,7 +76,8 @@ TEST(CInterface, EnumeratorsThatThereAreNotAreRefused) {
   });
 }
 
-// Of several mistakes the first in the order of the table, and a dead handle before all numbers.
+// If there are several mistakes, the first in the order of the table is named. A dead handle comes before all
+// numbers.
 TEST(CInterface, TheFirstMistakeOfAProblemIsNamed) {
   InitialProblems all;
   all.layer.rotary_style = all.layer.inputs = 9;
@@ -93,8 +94,8 @@ TEST(CInterface, TheFirstMistakeOfAProblemIsNamed) {
             "vkattn_multi_head_attention_desc is null");
 }
 
-// window_left is window.left; a mask is its type; of a layer's gradients C has those of attention by their
-// own names.
+// In C, window_left is window.left, and a mask is its type. A layer's gradients have the names of attention's
+// gradients.
 TEST(CInterface, FieldsAreCalledAsInCpp) {
 #define VKATTN_VALUE(STRUCTURE, DESC)
 #define VKATTN_DESC(STRUCTURE, DESC)

@@ -1,4 +1,4 @@
-// The C interface without a device: what may never change, defaults, and what is refused.
+// The C interface without a device: what may never change, defaults, and refusals.
 #include <vkattn/vkattn.h>
 #include <vkattn/device.hpp>
 #include <vkattn/device_features.hpp>
@@ -51,7 +51,7 @@ std::string file_text(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// vkattn.h with the headers that it is made of in their places.
+// The text of vkattn.h with the text of its own headers in place of their #include lines.
 std::string interface_text(const std::string& folder) {
   const std::string all = file_text((folder + "/vkattn/vkattn.h").c_str());
   std::string text;
@@ -63,8 +63,8 @@ std::string interface_text(const std::string& folder) {
   return std::regex_replace(text, init, "VKATTN_API void $1_init_sized();");
 }
 
-// Each enumerator with its number, each member of a structure in its order, and the functions: whatever
-// header declares them.
+// Each enumerator with its number, each member of a structure in its order, and the functions, from whichever
+// header.
 std::string declarations(const std::string& header) {
   const std::string code = std::regex_replace(header, std::regex(R"(/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)"), "");
   std::string all;
@@ -92,10 +92,11 @@ std::string declarations(const std::string& header) {
   return all;
 }
 
-// What the list ends with: NAME SIZE of structures as programs may have been compiled with them.
+// The heading of the list's end: lines NAME SIZE, the sizes of structures that programs may have been
+// compiled with.
 constexpr const char* kEarlierSizes = "earlier sizes\n";
 
-// Every line of the list was in a release, or will be in the next: lines are added, and never changed.
+// Every line of the list was in a release, or will be in the next. Lines are added, and never changed.
 TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   if (sizeof(void*) != 8) GTEST_SKIP() << "the list is that of 64 bits";
   std::string now(16384, ' ');
@@ -112,7 +113,7 @@ TEST(CInterface, IsTheSameFromCpp17) {
   EXPECT_EQ(vkattn_test_cpp17(), sizeof(vkattn_attention_desc));
 }
 
-// That each tensor of a table has a number, under which it is bound.
+// Checks that each tensor of a table has a number to bind it with.
 template <class Tensors>
 void expect_numbers() {
   Tensors tensors;
@@ -143,7 +144,7 @@ TEST(CInterface, NoTwoTensorsOfALayerAreOne) {
     }
     return all.size();
   };
-  // 10 of its own, 7 parameters, and of attention all but query, key, value, output and lse.
+  // 10 of its own, 7 parameters, and attention's tensors except query, key, value, output and lse.
   EXPECT_EQ(places(MultiHeadAttentionTensors{}), 29U);
   EXPECT_EQ(places(MultiHeadAttentionBackwardTensors{}), 43U) << "7 more, and 7 gradients of parameters";
   MultiHeadAttentionTensors layer;
@@ -161,17 +162,17 @@ TEST(CInterface, NoTwoTensorsOfALayerAreOne) {
   }
 }
 
-// What lies beyond the size that is given is not read, of any structure: EarlierSizesGoOnWorking.
+// EarlierSizesGoOnWorking checks that no structure is read beyond its given size.
 TEST(CInterface, SizesThatCannotBeAreRefused) {
   auto options = initial(vkattn_record_options_init);
   options.first_dispatch = 3;
   options.wait_for_earlier = 1;
-  // As a version without the last member had it.
+  // The size that a version without the last member had.
   options.struct_size = offsetof(vkattn_record_options, wait_for_earlier);
   ASSERT_TRUE(c::record_options(&options).ok());
   EXPECT_EQ(c::record_options(&options)->first_dispatch, 3U);
   EXPECT_FALSE(c::record_options(&options)->wait_for_earlier);
-  // 20: within a member, where of a pointer half would be read.
+  // 20 lies within a member. If it is a pointer, half of it would be read.
   for (const std::uint32_t size : {0U, 8U, 20U, std::uint32_t{sizeof(options) + 8}, ~0U}) {
     options.struct_size = size;
     EXPECT_TRUE(has(message_of(c::record_options(&options)), "struct_size is " + std::to_string(size)));
@@ -181,7 +182,7 @@ TEST(CInterface, SizesThatCannotBeAreRefused) {
   EXPECT_TRUE(has(message_of(c::record_options(&options)), "next must be null"));
 }
 
-// What lies between members has any value.
+// Clears the bytes between members, which may have any value.
 template <class Struct>
 void clear_padding(Struct& /*structure*/) {}
 void clear_padding(vkattn_multi_head_attention_backward_desc& desc) {
@@ -191,7 +192,7 @@ void clear_padding(vkattn_multi_head_attention_backward_desc& desc) {
   std::memset(reinterpret_cast<std::byte*>(&desc) + kBegin, 0, kEnd - kBegin);
 }
 
-// A structure that the first `bytes` are known of, as every function reads it.
+// Checks a structure of which only the first `bytes` are known, as every function reads it.
 template <class Struct>
 void expect_size_works(std::size_t bytes, void (*init_sized)(Struct*, std::size_t), void (*init)(Struct*)) {
   std::array<std::byte, sizeof(Struct)> memory;
@@ -234,8 +235,7 @@ constexpr SizedStructure kSizedStructures[] = {
 };
 #undef VKATTN_SIZED
 
-// A size that was once given out is added to the end of the list when the structure grows, and works for
-// good.
+// When a structure grows, its old size is added to the end of the list, and keeps working.
 TEST(CInterface, EarlierSizesGoOnWorking) {
   const std::string list = file_text(tests::build::kFunctionList);
   const std::size_t begin = list.find(kEarlierSizes);
@@ -259,7 +259,8 @@ TEST(CInterface, EarlierSizesGoOnWorking) {
   }
 }
 
-// Of a newer header: its own members are 0, and it is refused by name when it is used.
+// A newer header has more members. The init function sets them to 0, and using the structure is refused by
+// name.
 TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
   struct Newer {
     vkattn_plan_options options;
@@ -274,12 +275,13 @@ TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
 
 struct KindOfPlan {
   char letter;
-  Error (*error)(const vkattn_plan_options& options);  ///< without a message: it takes them
+  Error (*error)(
+      const vkattn_plan_options& options);  ///< an error without a message if the options are accepted
 };
 Error error_of(const Result<void>& outcome) {
   return outcome ? Error{} : outcome.error();
 }
-/// As the C interface and then the operation look at them.
+/// Checks options as the C interface and then the operation do.
 template <class Plan>
 Error error_of_options(const vkattn_plan_options& given) {
   const auto options = std::is_same_v<Plan, MatmulPlan> ? c::matmul_options(given, c::Kind<Plan>::kName)
@@ -298,7 +300,7 @@ Error error_of_layer_options(const vkattn_plan_options& given) {
   return error_of(detail::check_used(options->attention, detail::kAttentionOptions, "a layer"));
 }
 
-// Each option with the kinds of plan that use it; what the others would pass over is an error.
+// Each option stands with the kinds of plan that use it. Other kinds refuse it.
 TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
   static const vkattn_tile_sizes tile{64, 0, 4, 4, 16, 0};
   static const vkattn_kernel_refusal refusal{"tile", "it is not wanted"};
@@ -353,13 +355,13 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
             "vkattn_tile_sizes::dims is 8, but is not used by a matrix multiplication: leave it 0");
 }
 
-/// What the error of a call has to say, which refused its arguments.
+/// The message of a call that refused its arguments.
 std::string refusal(vkattn_result result, const vkattn_error& error) {
   EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT);
   return error.message;
 }
 
-/// What is said against a device and what it is made of.
+/// The message that refuses a device or its parts.
 std::string refusal(const vkattn_device_desc* desc) {
   auto error = initial(vkattn_error_init);
   vkattn_device* device = nullptr;
@@ -394,7 +396,7 @@ TEST(CInterface, MistakesAreSentences) {
   auto physical = initial(vkattn_physical_device_init);
   physical.disabled_extension_count = 3;
   EXPECT_EQ(refusal(physical), "vkattn_physical_device::disabled_extensions is null, but its count is 3");
-  // An enumerator that there is not.
+  // An enumerator that does not exist.
   auto attention = initial(vkattn_attention_desc_init);
   attention.value.type = 77;
   EXPECT_EQ(message_of(c::attention_desc(&attention)), "value.type is 77; the largest there is is 5");
@@ -407,7 +409,7 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(small.message[8], '#');
 }
 
-/// What a device needs, none of it real, but for one member.
+/// A descriptor with everything that a device needs except one member. None of it is real.
 template <class Desc>
 Desc filled(Desc desc, std::string_view without = {}) {
   const auto is_given = [&](std::string_view member) { return member != without; };
@@ -428,7 +430,7 @@ Desc filled(Desc desc, std::string_view without = {}) {
   return desc;
 }
 
-// Of what a device needs each member is named that was not given, in C++ and in C: the one that is left out.
+// Leaves out each member that a device needs, and expects its name, in C++ and in C.
 TEST(CInterface, WhatADeviceLacksIsNamed) {
   for (const auto& [member, sentence] :
        {std::pair<std::string, std::string>{"instance", "null: give the VkInstance that has physical_device"},
@@ -449,7 +451,7 @@ TEST(CInterface, WhatADeviceLacksIsNamed) {
   }
 }
 
-// Without the place that the host writes to, or of a size that no buffer has.
+// Memory without the pointer that the host writes to, or with a size that no buffer has.
 TEST(CInterface, MemoryForParametersIsChecked) {
   const std::string sentence =
       "parameter_data is null: give the address at which byte parameter_offset of parameter_buffer is mapped";
@@ -465,8 +467,8 @@ TEST(CInterface, MemoryForParametersIsChecked) {
   EXPECT_TRUE(has(refusal(&c_desc), "not VK_WHOLE_SIZE"));
 }
 
-// As the kernel of a plan that has none: copying from nowhere is undefined behaviour, which the sanitizers
-// see.
+// A plan without a kernel has no name for it. Copying from a null pointer is undefined behaviour, which the
+// sanitizers see.
 TEST(CInterface, ATextMayBeNone) {
   std::array<char, 4> text{'#', '#', '#', '#'};
   EXPECT_EQ(c::copy_text({}, text.data(), text.size()), 1U);

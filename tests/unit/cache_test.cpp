@@ -1,4 +1,4 @@
-// The descriptor of an append: layouts, extents, every rule of validate(); and the reference that the tests
+// The descriptor of an append: layouts, extents, every rule of validate(). Also the reference that the tests
 // on a device compare with.
 #include <vkattn/cache.hpp>
 
@@ -18,7 +18,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// A valid descriptor with something changed before its layout follows.
+/// A valid descriptor with a change that is made before the layout is computed.
 AppendDesc desc_with(const std::function<void(AppendDesc&)>& change) {
   AppendDesc desc{.batch = 2,
                   .query_heads = 6,
@@ -47,7 +47,7 @@ std::function<void(AppendDesc&)> with_key_strides(const Strides& strides) {
   return [=](AppendDesc& desc) { desc.key.strides = strides; };
 }
 
-/// The strides of the new rows, and of what is written.
+/// The strides of the new rows and of the written tensors.
 TEST(AppendDesc, Layouts) {
   const auto rows = [](const AppendDesc& d) { return strides_text({d.query, d.key, d.value}); };
   const auto written = [](const AppendDesc& d) {
@@ -103,7 +103,7 @@ TEST(AppendDesc, WhatIsValid) {
       paged,
       packed,
       [](auto& d) { d.query_heads = 0; },
-      [](auto& d) { d.query_heads = 7; },  // nothing here needs whole groups
+      [](auto& d) { d.query_heads = 7; },  // an append needs no whole groups
       [](auto& d) { d.kv_heads = 0; },
       [](auto& d) { d.value_dim = 0; },
       [](auto& d) { d.cache_key.type = DataType::kQ8_0; },
@@ -119,12 +119,12 @@ TEST(AppendDesc, WhatIsValid) {
       },
       [](auto& d) { with_ring(d), d.position = kTwo30; },
       [](auto& d) { d.position = -1, d.has_positions = true; },
-      [](auto& d) { d.total_new_length = -1; },                               // has no meaning here
-      [](auto& d) { d.cache.page_table_stride = -1; },                        // likewise
-      [](auto& d) { packed(d), d.new_length = 99, d.total_new_length = 5; },  // there are 5 at most
+      [](auto& d) { d.total_new_length = -1; },                               // unused without packed rows
+      [](auto& d) { d.cache.page_table_stride = -1; },                        // unused without pages
+      [](auto& d) { packed(d), d.new_length = 99, d.total_new_length = 5; },  // at most 5 rows exist
       [](auto& d) {
         packed(d), with_key_strides({0, 576, 64, 1})(d);
-      },  // of one batch entry
+      },  // for a single batch entry
   };
   for (const auto& change : changes) {
     const Result<void> status = validate(desc_with(change));
@@ -170,7 +170,7 @@ TEST(AppendDesc, RefusesByName) {
        {"total_new_length -1", [](auto& d) { d.total_new_length = -1; }},
        {"total_new_length 2147483648 2147483647", [](auto& d) { d.total_new_length = 2 * kTwo30; }},
        {"position 21 20", [](auto& d) { d.position = 16; }},
-       // Enough for new_length rows, not for all.
+       // Enough for new_length rows, but not for all rows.
        {"query_output overlap 320", [](auto& d) { d.query_output.strides->head = 320; }}});
 }
 
@@ -189,7 +189,8 @@ TEST(AppendDesc, RefusesRotationsByName) {
        {"rotary.magnitude nan", [](auto& d) { d.rotary.magnitude = kNan; }}});
 }
 
-/// 64-bit fractions of a turn: the first frequency is 1 / (2 pi), the ratio of neighbours base^(-2 / dims).
+/// Frequencies as 64-bit fractions of a turn: the first is 1 / (2 pi), the ratio of neighbours is base^(-2 /
+/// dims).
 TEST(Rotary, FrequenciesAsFractions) {
   const auto value_of = [](const std::vector<detail::SpecializationValue>& values, std::uint32_t id) {
     std::uint64_t bits = 0;
@@ -205,7 +206,7 @@ TEST(Rotary, FrequenciesAsFractions) {
   EXPECT_DOUBLE_EQ(value_of(values, VKATTN_APPEND_SPEC_FIRST_FREQUENCY), 0.25 / std::numbers::pi);
   EXPECT_DOUBLE_EQ(value_of(values, VKATTN_APPEND_SPEC_RATIOS), 0.01);
   EXPECT_DOUBLE_EQ(value_of(values, VKATTN_APPEND_SPEC_RATIOS + 2), 0.0001);
-  rotary.base = std::nextafter(1.0, 2.0);  // a ratio that rounds to 1
+  rotary.base = std::nextafter(1.0, 2.0);  // the ratio of neighbours rounds to 1
   EXPECT_LT(value_of(detail::rotary_specialization(rotary), VKATTN_APPEND_SPEC_RATIOS), 1.0 + 1e-15);
   rotary.has_frequencies = true;
   EXPECT_EQ(detail::rotary_specialization(rotary).size(), 5U);

@@ -1,4 +1,4 @@
-// Derivatives of what can be computed only, for tests of gradients.
+// Numerical derivatives of functions, for tests of gradients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,14 +10,15 @@
 
 namespace vkattn::tests {
 
-/// Of a function of float32 at a number. The divisor is what the step became in float32.
+/// The derivative of a function of float32 at a number. It divides by the step as float32 rounded it.
 template <class Function>
 [[nodiscard]] double central_difference(float number, Function function) {
   const float above = number + 0x1p-10F, below = number - 0x1p-10F;
   return (function(above) - function(below)) / (static_cast<double>(above) - static_cast<double>(below));
 }
 
-/// That a gradient by these numbers is that of the loss, which reads them; 0 by those that are infinite.
+/// Checks that the gradient with respect to these numbers is that of the loss, which reads them. It must be 0
+/// for infinite numbers.
 template <class Loss>
 void expect_gradient(std::vector<float>& numbers, const std::vector<double>& gradient, Loss loss) {
   ASSERT_EQ(numbers.size(), gradient.size());

@@ -1,5 +1,5 @@
-// Reading what a program says that it enabled: each feature from each structure that has it, with made-up
-// chains.
+// Reads which features a program says that it enabled: each feature from each structure that has it, with
+// made-up chains.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace vkattn::detail {
 namespace {
 
-// Members of the table's rows that are on.
+// The names of the table's rows that are enabled.
 std::vector<std::string> enabled(const Capabilities& capabilities) {
   std::vector<std::string> names;
   for (const DeviceFeatureRow& row : device_feature_table()) {
@@ -21,9 +21,9 @@ std::vector<std::string> enabled(const Capabilities& capabilities) {
   return names;
 }
 
-// Of a structure of zeros but for its sType and one bit.
+// Reads a structure that is zero except for its sType and one bit.
 std::vector<std::string> read_from(const FeaturePlace& place, VkBool32 value) {
-  std::vector<std::uint64_t> words((place.bytes + 7) / 8);  // for its alignment
+  std::vector<std::uint64_t> words((place.bytes + 7) / 8);  // the type gives the alignment
   auto* const bytes = reinterpret_cast<std::byte*>(words.data());
   std::memcpy(bytes, &place.type, sizeof(place.type));
   std::memcpy(bytes + place.byte, &value, sizeof(value));
@@ -57,7 +57,7 @@ TEST(DeviceFeatureTable, StructuresOfVersionsAreRead) {
   EXPECT_EQ(enabled(capabilities).size(), 5U);
 }
 
-// Without the extension: push descriptors are of Vulkan 1.4.
+// Without the extension: push descriptors belong to Vulkan 1.4.
 TEST(DeviceFeatureTable, PushDescriptorsOfVulkan14AreRead) {
 #ifdef VK_VERSION_1_4
   VkPhysicalDeviceVulkan14Features v14{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES};

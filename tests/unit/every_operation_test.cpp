@@ -1,7 +1,7 @@
-// What plans of every operation refuse of every tensor that they bind: the rows of tables give the tensors,
-// so that a new operation or tensor is tested by itself. On a Vulkan without a device, which ends the program
-// at a range that the library should not have passed on. Where results may lie in place, and what lies
-// between one another, is in tests/gpu/overlap_test.cpp.
+// Refusals of every tensor that plans of every operation bind. The tables give the tensors, so a new
+// operation or tensor is tested automatically. It runs on a Vulkan without a device, which ends the program
+// at a range that the library should have refused. tests/gpu/overlap_test.cpp tests results in place, and
+// tensors that lie between each other's elements.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// What messages call a tensor: as C does, by the list of the ABI.
+/// The name of a tensor in messages. It is that of C, from the list of the ABI.
 std::string name_of(vkattn_tensor tensor) {
   static const std::map<vkattn_tensor, std::string> all = [] {
     std::map<vkattn_tensor, std::string> names;
@@ -67,7 +67,7 @@ class EveryOperation : public testing::Test {
   [[nodiscard]] static BufferRange& at(Tensors& tensors, vkattn_tensor tensor) {
     return *c::place(tensors, tensor);
   }
-  /// Of the tensors that small problems have.
+  /// Whether a tensor of the small problems is written.
   [[nodiscard]] static bool is_written(vkattn_tensor tensor) {
     const bool is_gradient = tensor >= VKATTN_TENSOR_GRAD_QUERY && tensor <= VKATTN_TENSOR_GRAD_SINKS;
     if (is_gradient || tensor >= VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT) return true;
@@ -78,7 +78,7 @@ class EveryOperation : public testing::Test {
     return std::ranges::find(others, tensor) != std::end(others);
   }
 
-  /// That neither new bindings nor those that are there take the tensors.
+  /// Checks that neither new nor existing bindings take the tensors.
   void expect_refused(const Tensors& tensors, const std::vector<std::string>& words) {
     expect_refused(tensors, workspace_, words);
   }
@@ -98,7 +98,7 @@ class EveryOperation : public testing::Test {
     return *bindings_;
   }
 
-  /// More than two tensors take.
+  /// more bytes than two tensors take
   static constexpr VkDeviceSize kApart = VkDeviceSize{1} << 16U;
 
   HostVulkan vulkan_{HostSettings{}};
@@ -114,7 +114,7 @@ class EveryOperation : public testing::Test {
   std::optional<Bindings> bindings_;
 };
 
-/// `Nothing` stands before the first, as each row begins with a comma.
+/// `Nothing` stands before the first row, because each row begins with a comma.
 template <class Nothing, class... Descs>
 struct AllDescs {
   using Types = testing::Types<Descs...>;
@@ -166,7 +166,7 @@ TYPED_TEST(EveryOperation, RefusesAWorkspaceThatIsNotThereOrTooSmall) {
   }
 }
 
-/// A tensor that begins within one that is written.
+/// A tensor that begins within a tensor that is written.
 TYPED_TEST(EveryOperation, RefusesTensorsThatLieInWhatIsWritten) {
   std::size_t count = 0;
   for (const vkattn_tensor written : this->used_) {

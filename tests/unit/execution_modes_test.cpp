@@ -1,4 +1,4 @@
-// Execution modes in the build's shaders, as they are given to drivers.
+// Execution modes in the build's shaders, as drivers get them.
 #include "spirv/execution_modes.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(ExecutionModesTest, ShadersWithoutUseForThemStayAsTheyAre) {
   EXPECT_NE(declared(shuffles, {.subgroup_uniform_control_flow = true}), shuffles);
 }
 
-// Shaders with a user's functions may come from a file.
+// Shaders with a user's functions may come from a damaged file.
 TEST(ExecutionModesTest, WhatIsNoSpirvStaysAsItIs) {
   for (const Words& words : {Words{}, Words{1, 2, 3}, joined({kHeader, kShuffles, {op(15, 9), 5, 4}}),
                              joined({kHeader, kShuffles, {0, 5, 6}})}) {
@@ -70,7 +70,7 @@ TEST(ExecutionModesTest, MaximalReconvergenceIsAskedForAlone) {
   EXPECT_EQ(offered_modes(c), (ExecutionModes{true, false, true}));
 }
 
-/// Older ones of spirv-val do not know all of them.
+/// Whether this version of spirv-val knows the modes. Older versions do not know all of them.
 bool knows(const tests::Validator& validator, const ExecutionModes& modes) {
   const Words vote{op(17, 2), 62};
   const Words function{op(19, 2), 1, op(33, 3), 2,          1, op(54, 5),  1,

@@ -1,4 +1,4 @@
-// Fields of problems changed one at a time, in C and in C++ alike: the rows of common/fields.def.
+// Changes fields of problems one at a time, in C and in C++ together: the rows of common/fields.def.
 #pragma once
 
 #include <vkattn/vkattn.h>
@@ -24,7 +24,8 @@
 
 namespace vkattn::tests {
 
-/// The structures of all kinds of problems as their init functions leave them, with what they must point to.
+/// The structures of all kinds of problems as their init functions leave them, with everything that they must
+/// point to.
 struct InitialProblems {
   InitialProblems() {
     backward.attention = layer.attention = &attention;
@@ -33,7 +34,7 @@ struct InitialProblems {
   InitialProblems(const InitialProblems&) = delete;
   InitialProblems& operator=(const InitialProblems&) = delete;
 
-  /// Calls use(structure, descriptor, conversion, key in C) of each kind.
+  /// Calls use(structure, descriptor, conversion, key in C) for each kind.
   template <class Use>
   void each(const Use& use) {
     use(attention, AttentionDesc{}, c::attention_desc, vkattn_plan_key_attention);
@@ -56,13 +57,13 @@ struct InitialProblems {
       initial(vkattn_multi_head_attention_backward_desc_init);
 };
 
-/// Gives each field of a structure, and of what it points to, another value than it has at first, and puts it
-/// back.
+/// Gives each field of a structure, and of what it points to, a value other than its first one, and then puts
+/// the first one back.
 class FieldChanges {
  public:
-  /// Is told of each change by the field's name, while it lasts; enumerators take every value.
+  /// Called with the field's name while the field has another value. Enumerators take every value.
   std::function<void(const std::string& name)> changed = [](const std::string&) {};
-  /// While an enumerator of C has the number after the last one.
+  /// Called while an enumerator of C has the number after the last one.
   std::function<void(const std::string& name, std::uint32_t last)> wrong = [](const std::string&,
                                                                               std::uint32_t) {};
   int count = 0;
@@ -81,7 +82,7 @@ class FieldChanges {
     change(c, other, cpp, other, name);
   }
   void of(std::uint32_t& c, bool& cpp, const std::string& name) {
-    change(c, cpp ? 0U : 3U, cpp, !cpp, name);  // whatever is not 0 is 1
+    change(c, cpp ? 0U : 3U, cpp, !cpp, name);  // every value other than 0 means true
   }
   void of(float& c, std::optional<float>& cpp, const std::string& name) {
     change(c, 0.5F, cpp, std::optional(0.5F), name);
@@ -101,7 +102,7 @@ class FieldChanges {
   template <class Structure, class Desc>
   requires std::is_class_v<Structure>
   void of(Structure& c, Desc& cpp, const std::string& name) { each(c, cpp, name + "."); }
-  /// First given with its defaults, then with each part changed.
+  /// First points to a structure with its defaults, and then changes each of its parts.
   template <class Given, class Value>
   void of(const Given*& c, std::optional<Value>& cpp, const std::string& name) {
     Given given{};
@@ -118,7 +119,7 @@ class FieldChanges {
   void of(const vkattn_multi_head_attention_desc*& c, MultiHeadAttentionDesc& cpp, const std::string&) {
     each(const_cast<vkattn_multi_head_attention_desc&>(*c), cpp);
   }
-  /// Two functions that do the same are two.
+  /// Two equal functions count as two different ones.
   void of(vkattn_score_function*& c, Shared<const ScoreShaders>& cpp, const std::string& name) {
     std::vector<std::unique_ptr<vkattn_score_function>> both;
     for (int i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-// Files that the runtime keeps: whole at any time, whoever writes them.
+// Files that the runtime keeps are whole at any time, whoever writes them.
 #include "runtime/files.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 namespace vkattn::detail {
 namespace {
 
-/// Two runtimes of one program keep the same files.
+/// Two runtimes of one program may keep the same files.
 TEST(Files, ThreadsThatReplaceOneFileLeaveItWhole) {
   const tests::TempFolder folder;
   const std::filesystem::path path = folder / "pipelines.bin";
@@ -51,7 +51,7 @@ TEST(Files, ThreadsThatReplaceOneFileLeaveItWhole) {
   EXPECT_EQ(std::distance(begin(left), end(left)), 1) << "nothing is left beside it";
 }
 
-/// Adds 1 to the number in a file, so often.
+/// Adds 1 to the number in a file, `times` times.
 void count_in(const std::filesystem::path& path, int times) {
   for (int i = 0; i < times; ++i) {
     FileLock lock;
@@ -62,7 +62,7 @@ void count_in(const std::filesystem::path& path, int times) {
   }
 }
 
-/// Some threads, and where there is fork() as many processes.
+/// Several threads do this, and as many processes if fork() exists.
 TEST(FileLock, WhoReadsChangesAndWritesLosesNothing) {
   const tests::TempFolder folder;
   const std::filesystem::path path = folder / "number";
@@ -112,7 +112,7 @@ TEST(FileLock, IsBusyForSoLong) {
 }
 
 #ifndef _WIN32
-/// A lock file that a crash has left is no lock.
+/// A lock file that a crash has left does not lock.
 TEST(FileLock, GoesWithItsProgram) {
   const tests::TempFolder folder;
   const auto ends = [&] {

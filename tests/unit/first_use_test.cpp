@@ -1,4 +1,4 @@
-// Which kernel is used by the times that the device's first ones took, and what is said of it.
+// Chooses a kernel by the times of its first use on a device, and explains the choice.
 #include "runtime/first_use.hpp"
 
 #include <vkattn/self_test.hpp>
@@ -26,7 +26,7 @@ TEST(KernelByTime, LargeDifferencesOverruleTheOrder) {
                         {small, {149, 100, 120}, 0},
                         {small, {100, 3000, 70}, 0},
                         {large, {150, 100}, 1},
-                        {large, {1'000'000'000'000, 700'000'000}, 1},  // 0.0007 times as fast
+                        {large, {1'000'000'000'000, 700'000'000}, 1},  // this kernel is 0.0007 times as fast
                         {large, {1000, 900, 100}, 2},
                         {fast, {1000, 105, 100}, 1},  // the third is faster by noise only
                         {fast, {1000, 100, 105}, 1},

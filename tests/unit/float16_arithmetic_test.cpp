@@ -1,4 +1,4 @@
-// float16 arithmetic from made-up capabilities: what can do it, and with which blocks.
+// float16 arithmetic on made-up devices: the kernels that have it, and their blocks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ Capabilities float16_gpu() {
   return device;
 }
 
-// A list of kernels says what plans say.
+// The list of kernels and the plans give the same answers.
 TEST(Float16Arithmetic, KernelsAreListedForIt) {
   for (const auto& [type, accepts] : {std::pair{DataType::kFloat32, true}, {DataType::kFloat16, false}}) {
     int seen = 0;
@@ -42,7 +42,7 @@ TEST(Float16Arithmetic, KernelsAreListedForIt) {
   }
 }
 
-// By what it needs, in a sentence, also where the kernel is free.
+// A refusal is a sentence that names what float16 arithmetic needs, even if no kernel is named.
 TEST(Float16Arithmetic, IsRefusedByName) {
   const Capabilities gpu = float16_gpu();
   const auto refusal = [&](const Capabilities& device, const char* problem, const char* kernel) {
@@ -69,8 +69,8 @@ TEST(Float16Arithmetic, IsRefusedByName) {
       has(refusal(without, "64x64 d64 f16", ""), "needs storageBuffer16BitAccess, which is not enabled"));
 }
 
-// Less than three quarters of the shared memory, sums no longer than their tolerance says, and block sizes of
-// its own where others spill.
+// Its forms of tile use less than three quarters of the shared memory, and sums no longer than the tolerance
+// allows. It has block sizes of its own where other sizes spill.
 TEST(Float16Arithmetic, HasFormsOfTile) {
   const Capabilities device = float16_gpu();
   const HostKernel float32{"tile", configure_tile}, float16{"tile", configure_tile_float16};
@@ -88,7 +88,7 @@ TEST(Float16Arithmetic, HasFormsOfTile) {
   EXPECT_TRUE(configure_tile(desc_of("512x512 d64 f16"), device, long_sums).ok());
 }
 
-// In subgroups of 8 others would spill.
+// In subgroups of 8 other block sizes would spill.
 TEST(Float16Arithmetic, HasBlockSizesOfItsOwnOnIntel) {
   Capabilities device = float16_gpu();
   device.vendor_id = kVendorIntel;
@@ -100,8 +100,8 @@ TEST(Float16Arithmetic, HasBlockSizesOfItsOwnOnIntel) {
   EXPECT_EQ(selection.config.tile, (TileSizes{256, 0, 16, 1, 4, 32}));
 }
 
-// docs/semantics.md, "float16 arithmetic", by hand: sums of 16 dims and of 8 keys, and what may be flushed of
-// sums of 4 and of 2.
+// docs/semantics.md, "float16 arithmetic", computed by hand: sums of 16 dims and of 8 keys, and what may be
+// flushed from sums of 4 and of 2.
 TEST(Float16Arithmetic, HasATolerance) {
   const AttentionDesc desc = desc_of("1x20 d64 dv1 f16 output=f32 lse");
   reference::Row row;
@@ -125,9 +125,9 @@ TEST(Float16Arithmetic, HasATolerance) {
       score, 1e-12);
 }
 
-// By hand. Queries are scaled by 0.5 = 2^-1 to 1 and 2^-3. What may be lost of scores is the product 2^-16 of
-// the first key, with 2^-3 in place of 0.25, and of the third its own 2^-15; of values the product 2^-14, and
-// all of the fourth key, whose weight is below 2^-13 of the largest.
+// Computed by hand. Queries are scaled by 0.5 = 2^-1 to 1 and 2^-3. A score may lose the product 2^-16 of the
+// first key, with 2^-3 in place of 0.25, and the third key's own 2^-15. A value may lose the product 2^-14,
+// and everything from the fourth key, whose weight is below 2^-13 of the largest.
 TEST(Float16Arithmetic, LosesSmallNumbersInTheReference) {
   const std::vector<float> query{2, 0.25F};
   const std::vector<float> key{1, 0x1p-13F, -1, 0, -0x1p-15F, 8, -10, 0};
@@ -144,7 +144,7 @@ TEST(Float16Arithmetic, LosesSmallNumbersInTheReference) {
   const double of_fourth = 4 * std::exp(-10 - first) / sum;
   EXPECT_DOUBLE_EQ(row.value_lost[0], of_fourth);
   EXPECT_DOUBLE_EQ(row.value_lost[1], 0x1p-14 / sum + of_fourth);
-  // A function that multiplies scores by 8 adds 7 of them: to the fourth 70.
+  // A function that multiplies scores by 8 adds 7 times the score: 70 for the fourth key.
   inputs.score_hook = [](const reference::RowIndex&, std::int64_t, std::span<double> scores) {
     for (double& score : scores) score *= 8;
   };

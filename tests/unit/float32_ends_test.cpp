@@ -1,4 +1,4 @@
-// What docs/semantics.md says of numbers that a device may flush, and of sums that float32 may not hold.
+// The rules of docs/semantics.md for numbers that a device may flush, and for sums that float32 may not hold.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,14 +25,14 @@ using reference::kUndefined, reference::Row;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// Numbers of a tensor times a factor.
+/// Multiplies the numbers of a tensor by a factor.
 void multiply(std::vector<std::byte>& tensor, float factor) {
   std::vector<float> all = numbers<float>(tensor);
   for (float& number : all) number *= factor;
   put(tensor, all);
 }
 
-/// What of the results for queries of 0 is beyond the tolerance of those for the problem's.
+/// Counts results that queries of 0 change by more than the tolerance of the problem's results.
 int beyond_tolerance(HostProblem host) {
   const AttentionDesc desc = host.problem.desc.resolved();
   std::vector<Row> rows;
@@ -68,7 +68,7 @@ TEST(Float32Ends, SmallQueriesMayCountAsZero) {
   }
 }
 
-/// Not by themselves, but their product, or the query once it is scaled.
+/// The numbers are not small themselves, but their product is, or the scaled query.
 TEST(Float32Ends, SmallProductsMayCountAsZero) {
   EXPECT_EQ(beyond_tolerance(HostProblem("4x6 d8 lse magnitude=1e-20 scale=1e38")), 0);
   HostProblem scaled("4x6 d8 lse scale=1e-32");
@@ -98,7 +98,7 @@ TEST(Float32Ends, WhatOverflowsIsUndefined) {
   EXPECT_EQ(tolerance(query), kUndefined) << "a query once it is scaled";
   EXPECT_GT(tolerance(HostProblem("4x4 d4 magnitude=1e18 scale=1e18 data=equal")), 0);
   EXPECT_GT(tolerance(HostProblem("4x4 d4 magnitude=1e36 scale=1e-38 data=equal")), 0);
-  // Of keys that the row does not see it makes nothing undefined.
+  // A key that the row does not see makes nothing undefined.
   HostProblem causal("4x4 d4 causal data=equal");
   put(causal.key, 12, 3e38F);
   put(causal.key, 13, 3e38F);
@@ -111,7 +111,7 @@ TEST(Float32Ends, WhatOverflowsIsUndefined) {
   EXPECT_GT(reference::output_tolerance(values.problem.desc.resolved(), values.row(0, 0, 3), 1), 0);
 }
 
-/// What infinities and NaN give is defined.
+/// The results of infinities and NaN are defined.
 TEST(Float32Ends, InfinitiesDoNotMakeAnythingUndefined) {
   for (const float number :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -140,7 +140,7 @@ TEST(Float32Ends, ChecksTakeAnyNumberWhereNothingIsDefined) {
       has(report.to_string(), "2 elements are undefined, as sums may exceed float32, and not compared"));
 }
 
-/// Kernels and reference take dropout as the float32 that it is, which differs where few are kept.
+/// Kernels and the reference take dropout as a float32. That makes a difference if few elements are kept.
 TEST(Float32Ends, DropoutIsAFloat32) {
   for (const double given : {0.1, 0.3, 0.9999999}) {
     AttentionDesc desc = desc_of("4x6 d8");

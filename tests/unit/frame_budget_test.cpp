@@ -1,4 +1,4 @@
-// Slices of a frame's length, on made-up dispatches.
+// Slices that fit a frame, on made-up dispatches.
 #include <vkattn/frame_budget.hpp>
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(FrameBudget, SlicesAreOneDispatchUntilSomethingWasMeasured) {
 TEST(FrameBudget, ASlowerDeviceIsBelievedAtOnceAndAFasterOneByAndBy) {
   FrameBudget frames(dispatches(1000, 10));
   const RecordOptions one{.first_dispatch = 0, .dispatch_count = 1};
-  frames.measured(one, 100);  // ten times slower than guessed
+  frames.measured(one, 100);  // ten times slower than estimated
   EXPECT_EQ(frames.next(1000).dispatch_count, 10U);
   frames.measured(one, 200);
   EXPECT_EQ(frames.next(1000).dispatch_count, 5U);
@@ -63,7 +63,7 @@ TEST(FrameBudget, AFirstSliceThatWaitedForTheCompilerIsForgotten) {
   EXPECT_NEAR(frames.estimated_ns(one), 19.8, 0.01) << "the third is believed by and by";
 }
 
-// A program that has divided 0 by 0 must not get the whole plan in one frame.
+// A program that divides 0 by 0 must not get the whole plan in one frame.
 TEST(FrameBudget, ABudgetThatIsNoNumberIsNone) {
   FrameBudget frames(dispatches(10, 10));
   frames.measured(frames.next(20), 10);

@@ -1,4 +1,4 @@
-// The test data, the memory around them, and which rows a run compares: moments, determinism, order of
+// The test data, the memory around them, and the rows that a run compares: moments, determinism, order of
 // addresses, inputs of features, reports.
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ std::vector<double> elements(const Problem& problem, TensorRole role) {
   return values;
 }
 
-/// Of (x - centre)^power.
+/// The mean of (x - centre)^power.
 double moment(const std::vector<double>& values, double centre, int power) {
   double sum = 0;
   for (const double value : values) sum += std::pow(value - centre, power);
@@ -74,8 +74,8 @@ TEST(Data, TheSameElementInAnyOrderAndLayout) {
   }
 }
 
-/// Written down once: the same on every machine and in every version, so that a seed in a report stays of
-/// use.
+/// These bits are fixed. They are the same on every machine and in every version, so that the seed in a
+/// report stays useful.
 TEST(Data, KnownBits) {
   EXPECT_EQ(random_bits(0, 0), 0x48218226ff3cd4bfU);
   EXPECT_EQ(random_bits(1, 2), 0x6e96dcf4fab47f5eU);
@@ -233,7 +233,7 @@ TEST(RowSelection, FirstLastEdgesAndRandomOnes) {
   EXPECT_GT(heads.size(), 20U);
 }
 
-/// tests/gpu/broken_test.cpp has the rest: elements that were never written, and guards.
+/// tests/gpu/broken_test.cpp tests the rest: elements that were never written, and guards.
 TEST(CheckReport, SaysWhatIsWrong) {
   CheckReport report;
   report.rows_checked = 4;
@@ -280,7 +280,7 @@ TEST(CheckReport, PrintsDigitsThatDiffer) {
   EXPECT_EQ(report.values_text(3), "expected nan, got nan");
 }
 
-/// What the problem's score function makes of a score of 1.
+/// The result of the problem's score function for a score of 1.
 double scored(const Problem& problem, const reference::RowIndex& row, std::int64_t key) {
   std::array<double, 1> score{1.0};
   make_score(problem).hook(row, key, score);
@@ -300,12 +300,12 @@ TEST(ScoreData, TablesHaveAnEntryForWhateverIsAsked) {
     EXPECT_EQ(score_text(parsed(problem)).source, score.source);
   }
   EXPECT_TRUE(make_score(parsed("9x50 d1")).source.empty());
-  // The text is made without tables: this one's would have 2^30 entries.
+  // The text is made without tables. The table of this problem would have 2^30 entries.
   EXPECT_EQ(score_text(parsed("b3 h1 q1 kv1073741824 d1 score=documents")).name, "score=documents");
 }
 
 TEST(ScoreData, FunctionsAreWhatTheirNamesSay) {
-  // Slopes of 4 heads are 1/4, 1/16 and so on.
+  // The slopes of 4 heads are 1/4, 1/16 and so on.
   EXPECT_EQ(scored(parsed("h4 9x50 d1 score=alibi"), {0, 1, 5}, 21), 1.0 - 16.0 / 16.0);
   const Problem prefix = parsed("b2 30x50 d1 score=prefix");
   for (std::int64_t b = 0; b < 2; ++b) {
@@ -408,7 +408,7 @@ TEST(SmallInputs, CumulativeLengths) {
   EXPECT_TRUE(queries.small.query_lengths.empty());
 }
 
-/// Rows of the memory that hold something of the problem.
+/// The number of memory rows that hold a row of the problem.
 std::int64_t rows_in_use(const HostProblem& host, TensorRole role) {
   const RowMap map(host.problem, host.small, role);
   const TensorExtents extents =
@@ -435,7 +435,7 @@ TEST(RowMap, SpareMemoryIsNan) {
   for (const char* text : {"b2 1x20 d32 page=8", "b2 1x20 d32 page=8 f16", "b2 1x20 d32 page=8 cache=q8_0",
                            "b2 1x20 d32 page=8 cache=q4_0", "b2 1x20 d32 page=8 cache=e4m3"}) {
     HostProblem host(text);
-    // The spare page in the place of a used one: every score is NaN then.
+    // The spare page takes the place of a used page. Then every score is NaN.
     std::int32_t spare = 0;
     while (std::count(host.small.page_table.begin(), host.small.page_table.end(), spare) != 0) ++spare;
     EXPECT_TRUE(std::isfinite(host.row(0, 0, 0).lse)) << text;
@@ -461,7 +461,7 @@ TEST(Quantise, E4m3UsesItsWholeRange) {
   }
 }
 
-/// Quantised data are those of float32, with the error of their storage.
+/// Quantised data are the float32 data with the error of their storage.
 TEST(Quantise, DataStayClose) {
   const HostProblem exact("h2 1x50 d64");
   const auto key = numbers<float>(exact.key);
@@ -469,7 +469,7 @@ TEST(Quantise, DataStayClose) {
                                     {"h2 1x50 d64 cache=q4_0", 0.3},
                                     {"h2 1x50 d64 cache=e4m3", 0.15}}) {
     HostProblem host(text);
-    // Queries that pick one element: the score is the element of the key.
+    // Queries that select one element: the score is that element of the key.
     host.problem.desc.scale = 1.0F;
     for (std::size_t d = 0; d < 64; d += 7) {
       std::vector<float> unit(2 * 64, 0.0F);

@@ -1,6 +1,6 @@
-// The public headers before those of a program's Vulkan code: these compile after ours as they would without.
-// (Ours after those of window systems: macros_test.cpp.) Compiled by itself, without anything included
-// before.
+// Includes the public headers before the headers of a program's Vulkan code, which must then compile as
+// usual. The file is compiled alone, with no header included before. macros_test.cpp includes them after the
+// headers of window systems.
 #include <vkattn/vkattn.h>
 #include <vkattn/attention_plan.hpp>
 #include <vkattn/backward.hpp>

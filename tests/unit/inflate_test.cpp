@@ -1,5 +1,5 @@
-// Unpacking gzip files that another program made, whole, cut off and damaged. Under the address sanitizer
-// nothing outside of a file or its output may be touched.
+// Unpacks gzip files that another program made: whole, cut off and damaged. The address sanitizer checks that
+// nothing outside of a file or its output is touched.
 #include "spirv/inflate.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// By Python's zlib: compressobj(level, DEFLATED, 31, 9, strategy) with level 0, with Z_FIXED, as it is, and
-// with Z_FIXED again.
+// Made with Python's zlib: compressobj(level, DEFLATED, 31, 9, strategy) with level 0, with Z_FIXED, with the
+// defaults, and with Z_FIXED again.
 constexpr std::uint8_t kStored[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0xff, 0x01,
                                     0x1f, 0x00, 0xe0, 0xff, 0x73, 0x6f, 0x66, 0x74, 0x6d, 0x61, 0x78,
                                     0x28, 0x73, 0x63, 0x61, 0x6c, 0x65, 0x20, 0x2a, 0x20, 0x51, 0x20,
@@ -46,7 +46,7 @@ constexpr std::uint8_t kNothing[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0
                                      0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
 constexpr std::string_view kText = "softmax(scale * Q K^T + mask) V";
 
-// What kDynamic holds.
+// The content of kDynamic.
 std::string names_and_numbers() {
   constexpr std::array<const char*, 6> kNames{"query", "key", "value", "output", "mask", "scale"};
   std::string text;
@@ -58,7 +58,7 @@ std::string names_and_numbers() {
   return text;
 }
 
-// What kRuns holds: copies that overlap what they write, and some of the greatest length.
+// The content of kRuns: copies that overlap what they write, and some of the greatest length.
 std::string runs() {
   std::string text;
   for (int i = 0; i < 300; ++i) text += "ab";
@@ -92,7 +92,7 @@ TEST(InflateTest, WholeFilesUnpackToWhatWasPacked) {
 TEST(InflateTest, FilesThatAreCutOffAreRefused) {
   for (const File& whole : files()) {
     for (std::size_t bytes = 0; bytes < whole.gzip.size(); ++bytes) {
-      // The end that is left says how much it holds; it shall say what is right, too.
+      // The remaining end tells a size of its own. A second file gets the right end.
       const Bytes cut(whole.gzip.begin(), whole.gzip.begin() + static_cast<std::ptrdiff_t>(bytes));
       Bytes output(unpacked_bytes(cut).value_or(0));
       EXPECT_FALSE(unpack(cut, output)) << bytes;
@@ -105,7 +105,7 @@ TEST(InflateTest, FilesThatAreCutOffAreRefused) {
   }
 }
 
-// Some bits of the header mean nothing here: the time and the system.
+// Some bits of the header have no meaning here: the time and the system.
 TEST(InflateTest, NoDamagedFileUnpacksToSomethingElse) {
   std::size_t refused = 0;
   std::size_t damaged = 0;
@@ -122,7 +122,7 @@ TEST(InflateTest, NoDamagedFileUnpacksToSomethingElse) {
       }
     }
   }
-  // 6 bytes of the header, and behind the last code the rest of a byte.
+  // 6 bytes of the header, and the unused bits of the byte after the last code.
   EXPECT_GE(refused + files().size() * (6 * 8 + 7), damaged);
 }
 
@@ -133,7 +133,7 @@ TEST(InflateTest, TheSizeOfTheOutputMustBeTheFiles) {
     if (whole.content.empty()) continue;
     Bytes shorter(whole.content.size() - 1);
     EXPECT_FALSE(unpack(whole.gzip, shorter));
-    // Also where the file itself says a wrong size.
+    // Even if the file itself tells a wrong size.
     Bytes lies = whole.gzip;
     lies[lies.size() - 4] ^= 1U;
     Bytes output(unpacked_bytes(lies).value());

@@ -1,4 +1,5 @@
-// Opening files for reading: whatever is no regular file is refused with a sentence, and never waited for.
+// Opens files for reading. Anything that is not a regular file is refused with a sentence, and is never
+// waited for.
 #include "runtime/input_file.hpp"
 
 #include <gtest/gtest.h>

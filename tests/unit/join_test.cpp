@@ -1,4 +1,4 @@
-// Programs joined to one: what becomes of the tensors, sets, passes and steps of each.
+// Joins programs into one: the tensors, sets, passes and steps of each.
 #include "program/join.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using In = JoinedTensor::In;
 
 constexpr VkAccessFlags kReadAndWrite = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 
-/// Two passes over one set: tensor 0 is read, tensor 1 written, and a word of the workspace lies between
+/// Two passes over one set. Tensor 0 is read, tensor 1 is written, and a word of the workspace lies between
 /// them.
 ProgramDesc two_passes(std::uint32_t push_constant_bytes) {
   ProgramDesc program;
@@ -65,7 +65,7 @@ TEST(JoinTest, TensorsGetWhatThePartsAsk) {
   EXPECT_EQ(whole.tensors[2].alignment_bytes, 16U);
   EXPECT_TRUE(whole.tensors[2].written);
   EXPECT_EQ(whole.tensors[2].in_place_of, 0U);
-  // In place within one tensor, which then is written.
+  // In place within one tensor, which is then a written tensor.
   const std::array<JoinedTensor, 2> second{{{In::kTensor, 0, 0}, {In::kTensor, 0, 0}}};
   EXPECT_EQ(join({part, second}, whole), 2U);
   EXPECT_TRUE(whole.tensors[0].written);
@@ -112,7 +112,8 @@ TEST(JoinTest, APartThatWaitsBeginsWithABarrier) {
   ProgramDesc whole = empty_whole(2);
   const std::array<JoinedTensor, 2> tensors{{{In::kTensor, 0, 0}, {In::kTensor, 1, 0}}};
   ProgramDesc part = two_passes(4);
-  part.passes[0].barrier = part.passes[1].barrier;  // which would be of no use before a program's first pass
+  part.passes[0].barrier =
+      part.passes[1].barrier;  // such a barrier would be useless before a program's first pass
   (void)join({part, tensors}, whole);
   (void)join({part, tensors, 0, true}, whole);
   EXPECT_FALSE(whole.passes[0].barrier);
@@ -125,7 +126,7 @@ TEST(JoinTest, APartThatWaitsBeginsWithABarrier) {
   }
 }
 
-// As where an append has no keys.
+// The first pass is skipped, for example by an append without keys.
 TEST(JoinTest, TheFirstPassWithStepsWaits) {
   ProgramDesc whole = empty_whole(2);
   const std::array<JoinedTensor, 2> tensors{{{In::kTensor, 0, 0}, {In::kTensor, 1, 0}}};

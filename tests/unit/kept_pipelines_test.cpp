@@ -13,14 +13,14 @@ namespace {
 
 using PipelineBytes = KeptPipelines::Bytes;
 
-/// A pipeline is a byte, and a cache has them in order.
+/// In this test a pipeline is a byte, and a cache has them in order.
 PipelineBytes pipelines_of(std::initializer_list<int> numbers) {
   PipelineBytes bytes;
   for (const int number : numbers) bytes.push_back(static_cast<std::byte>(number));
   return bytes;
 }
 
-/// A cache that is made from the file, and written to it as the runtime does.
+/// A cache that is read from the file, and written to it as the runtime does.
 class CacheOfOneFile {
  public:
   explicit CacheOfOneFile(PipelineBytes& file) : file_(&file), own_(file), kept_(file) {}

@@ -1,4 +1,4 @@
-// How keys are split over workgroups, from made-up capabilities.
+// Splits keys over workgroups, on made-up devices.
 #include "kernels/split.hpp"
 
 #include <vkattn/attention_plan.hpp>
@@ -45,7 +45,7 @@ TEST(KvSplit, LeavesBusyDevicesAndShortKeysAlone) {
   }
 }
 
-/// 85 % of the workgroups of one wave at least. Small workgroups come in larger numbers.
+/// Fills at least 85 % of the workgroups of one wave. Small workgroups are more numerous.
 TEST(KvSplit, FillsAnIdleDevice) {
   for (const std::uint32_t per_unit : {2U, 4U}) {
     KernelConfig config = steps_of(32);
@@ -70,7 +70,7 @@ TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
   }
 }
 
-// Of 64 rows of a tile, 128 keys at the least: what a part writes is no more than what it reads.
+// With 64 rows in a tile a part has at least 128 keys, so that it writes no more than it reads.
 TEST(KvSplit, PartsAreAsLargeAsTheTileHasRows) {
   KernelConfig config = steps_of(32);
   for (const auto& [rows, keys] : {std::pair{16U, 64}, {64U, 128}, {128U, 256}}) {
@@ -102,7 +102,7 @@ TEST(KvSplit, CountsWhatATileOfRowsMaySee) {
   EXPECT_EQ(most_visible_keys(desc, 64), 300);
 }
 
-// A device that many keys fill has parts of 128 and more; one that they do not, of 64.
+// If the keys fill the device, parts have 128 keys or more. Otherwise they have 64 or more.
 TEST(KvSplit, PartsAreAsSmallAsTheDeviceIsLarge) {
   KernelConfig config = steps_of(16);
   config.workgroups_per_unit = 8;
@@ -112,7 +112,7 @@ TEST(KvSplit, PartsAreAsSmallAsTheDeviceIsLarge) {
   EXPECT_EQ(choose_kv_split(with_keys(512), gpu_of_units(132), config, 8, false, 0).keys, 80);
 }
 
-/// On a driver that ends loops early each part stays below its limit, busy as the device may be.
+/// If a driver ends loops early, each part stays below its limit, however busy the device is.
 TEST(KvSplit, PartsKeepWithinALoopLimit) {
   const Capabilities limited = changed(made_up_gpu(), [](Capabilities& c) {
     c.device_type = DeviceType::kCpu;
@@ -148,7 +148,7 @@ TEST(KvSplit, CutsOnlyWhatAWindowShows) {
   desc.window = {1023, 0};
   KernelConfig config = steps_of(32);
   config.rows_per_workgroup = 16;
-  // Of 131072 keys it would be 13 parts, of which one shows.
+  // 131072 keys would make 13 parts, of which the window shows one.
   const KvSplit split = choose_kv_split(desc, gpu_of_units(60), config, 8, false, 0);
   EXPECT_EQ(split.keys, 160);
   EXPECT_EQ(split.splits, 8) << "7 parts of 160, and one as they may begin within one";

@@ -1,4 +1,4 @@
-// Shaders without what specialization switches off: modules written by hand, and those of the build.
+// Removes code that specialization switches off: modules written by hand, and those of the build.
 #include "spirv/live_code.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 using tests::joined, tests::op, tests::Words;
 using namespace spirv_op;
 
-// Ids of the modules below; blocks are 20 and more, values 40 and more.
+// The ids of the modules below. Blocks have ids from 20 on, values from 40 on.
 enum Id : std::uint32_t {
   kMain = 1,
   kVoid,
@@ -35,14 +35,14 @@ enum Id : std::uint32_t {
   kFive,
   kIsFive,  // kNumber == kFive
   kTrue,
-  kRun,  // a boolean that nobody knows
+  kRun,  // a boolean with an unknown value
   kHelper,
 };
 
 constexpr std::uint32_t kBound = 50;
 constexpr std::uint32_t kReturn = 253, kFunctionCall = 57;
 
-/// What stands before functions. Of `decorated` products are not contracted.
+/// The instructions before the functions. The products with ids in `decorated` are not contracted.
 Words preamble(const std::vector<std::uint32_t>& decorated = {}) {
   std::vector<Words> parts{tests::spirv_module(),
                            {op(kCapability, 2), 1},
@@ -91,17 +91,17 @@ Words selection(std::uint32_t end) {
 Words loop(std::uint32_t end, std::uint32_t next) {
   return {op(kLoopMerge, 4), end, next, 0};
 }
-/// By kNumber: a block for what no case has, then each case's number and block.
+/// A switch by kNumber: the default block, and then the number and the block of each case.
 Words switch_to(const Words& blocks) {
   return joined({{op(kSwitch, static_cast<std::uint32_t>(2 + blocks.size())), kNumber}, blocks});
 }
-/// 41, of values by the blocks that they come from.
+/// The value 41, chosen by the block that control comes from.
 Words phi(const Words& ways) {
   return joined({{op(kPhi, static_cast<std::uint32_t>(3 + ways.size())), kBool, 41}, ways});
 }
 const Words kEnd{op(kReturn, 1)};
 
-/// That it is so, and valid where the build has spirv-val.
+/// Checks the result, and its validity if the build has spirv-val.
 void expect_code(const Words& before, const std::vector<SpecializationValue>& values, const Words& expected) {
   EXPECT_EQ(live_code(before, values), expected);
   if (std::string(tests::build::kSpirvVal).empty()) return;
@@ -157,7 +157,7 @@ TEST(LiveCode, ASwitchKeepsOneCase) {
   expect_code(before, {{4, 8}}, left(21));
 }
 
-// A loop that returns in its first iteration still names where it goes on and ends.
+// A loop that returns in its first iteration must still name its continue and merge blocks.
 TEST(LiveCode, EndsOfStructuresStay) {
   const auto main = [&](const std::vector<Words>& body, const Words& end) {
     return main_of({label(20), go(21), label(21), loop(24, 23), go(22), label(22), joined(body), label(23),
@@ -169,12 +169,13 @@ TEST(LiveCode, EndsOfStructuresStay) {
   expect_code(before, {}, main({go(25), label(25), kEnd}, {op(kUnreachable, 1)}));
 }
 
-/// That no code is left out, of what is valid.
+/// Checks that no code of a valid function is removed.
 void expect_stays(const std::vector<Words>& blocks) {
   expect_code(main_of(blocks), {}, main_of(blocks));
 }
 
-// Conditions that leave a selection or switch for its end, or go on to its next case, are valid in one only.
+// A conditional branch to the end of a selection or switch, or to the next case, is valid only inside of that
+// structure.
 TEST(LiveCode, AStructureThatIsLeftFromWithinStays) {
   expect_stays({label(20), selection(24), branch(kTrue, 21, 24), label(21), branch(kRun, 22, 24), label(22),
                 go(24), label(24), kEnd});
@@ -182,7 +183,8 @@ TEST(LiveCode, AStructureThatIsLeftFromWithinStays) {
                 label(23), go(24), label(22), go(24), label(24), kEnd});
 }
 
-// What follows a loop's body never goes back to its beginning: the end of an inner loop is not reached.
+// The code after a loop's body never goes back to its beginning, because the end of an inner loop is not
+// reached.
 TEST(LiveCode, ALoopThatGoesOnFromNowhereStays) {
   expect_stays({label(20),    go(21),    label(21), loop(24, 23),  branch(kRun, 22, 24),
                 label(22),    go(23),    label(23), go(25),        label(25),
@@ -191,7 +193,7 @@ TEST(LiveCode, ALoopThatGoesOnFromNowhereStays) {
                 go(25),       label(28), go(21),    label(24),     kEnd});
 }
 
-// A phi of values that differ, one of a loop's way back, and a selection within a loop that goes on.
+// A phi of different values, a phi of a loop's back edge, and a selection in a loop that continues.
 TEST(LiveCode, APhiOfSeveralValuesIsUnknown) {
   expect_stays({label(20), selection(23), branch(kRun, 21, 22), label(21), go(23), label(22), go(23),
                 label(23), phi({kFlag, 21, kTrue, 22}), selection(25), branch(41, 24, 25), label(24), go(25),
@@ -213,7 +215,7 @@ TEST(LiveCode, WhatIsOfAnotherFormStays) {
     words[place] = word;
     return words;
   };
-  // A switch over an integer of 64 bits, whose numbers are two words.
+  // A switch over a 64-bit integer, whose case numbers take two words.
   const Words wide_types = joined({{op(kTypeInt, 4), 42, 64, 0}, {op(kUndef, 3), 42, 43}});
   const Words wide_switch{op(kSwitch, 6), 43, 24, 0, 24, 21};
   const Words wide =
@@ -224,19 +226,19 @@ TEST(LiveCode, WhatIsOfAnotherFormStays) {
         changed(3, 1000000),                         // more ids than words
         changed(before.size() - 1, op(kReturn, 1)),  // a function without an end
         joined({before, {op(kExtInst, 5), kVoid, 60, 61, 1}}), changed(0, op(kBranch, 2)),
-        main({op(kNoLine, 1)}),  // lines of a source
-        main(kEnd),              // instructions behind a block's last
-        main(label(23)),         // a block of none
+        main({op(kNoLine, 1)}),  // line numbers of a source
+        main(kEnd),              // instructions after the last one of a block
+        main(label(23)),         // a block without instructions
         joined({preamble(), wide_types, wide}),
         joined({before, {op(kFunction, 5), kVoid, kHelper, 0, kFunctionType, op(kFunctionEnd, 1)}}),
-        // A block behind which one leads that nothing before it reaches.
+        // A selection that leads to a block from two ways, one of which is not reached before it.
         main_of({label(20), selection(22), branch(kFlag, 21, 23), label(22), kEnd, label(21), go(22),
                  label(23), go(22)})}) {
     EXPECT_EQ(live_code(words, {}), words);
   }
 }
 
-/// Of each specialization constant a number, mostly one that switches something off.
+/// A value for each specialization constant. Most values switch something off.
 std::vector<SpecializationValue> any_values(const Words& words, std::mt19937& random) {
   std::vector<SpecializationValue> values;
   for (const auto& instruction : instructions_of(words)) {

@@ -1,5 +1,5 @@
-// What is refused on a driver that ends loops early (Capabilities::max_loop_iterations) beside attention,
-// whose refusals are with selection: products, gradients and appends.
+// Refusals on a driver that ends loops early (Capabilities::max_loop_iterations): products, gradients and
+// appends. The tests of selection have those of attention.
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/matmul.hpp>
@@ -29,7 +29,7 @@ Capabilities unlimited_cpu() {
   });
 }
 
-/// As unlimited, but for the limit.
+/// The device of unlimited_cpu() with the limit.
 Capabilities limited_cpu() {
   return changed(unlimited_cpu(), [](Capabilities& c) {
     c.driver_name = "llvmpipe";
@@ -37,7 +37,7 @@ Capabilities limited_cpu() {
   });
 }
 
-/// That `words_on` a device has nothing against a problem but on one with the limit.
+/// Checks that a problem is accepted without the limit, and refused with it.
 template <class WordsOn>
 void expect_limited(const WordsOn& words_on, std::string_view problem) {
   EXPECT_EQ(words_on(unlimited_cpu()), "") << problem;
@@ -74,14 +74,14 @@ TEST(LoopLimit, OfGradients) {
   const auto words_for = [](const BackwardDesc& desc) {
     return [=](const Capabilities& device) { return message_of_gradients(device, desc); };
   };
-  // An element of the mask's gradient is the sum over all heads and queries.
+  // An element of the mask's gradient is a sum over all heads and queries.
   BackwardDesc few = backward_of("h4 1024x64 d8 mask=f32:k");
   few.has_grad_mask = true;
   EXPECT_EQ(words_for(few)(limited_cpu()), "");
   BackwardDesc many = backward_of("h64 1024x64 d8 mask=f32:k");
   many.has_grad_mask = true;
   expect_limited(words_for(many), "mask");
-  // Those of sinks are over all batch entries.
+  // The gradients of sinks are sums over all batch entries.
   BackwardDesc sinks = backward_of("b40000 1x4 d8 sinks");
   sinks.has_grad_sinks = true;
   expect_limited(words_for(sinks), "sinks");

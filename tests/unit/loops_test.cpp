@@ -1,4 +1,4 @@
-// Loops of the build's shaders, as CPU implementations are given them.
+// Loops of the build's shaders, as CPU implementations get them.
 #include "spirv/loops.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
-// The public headers in a program that has included X11's and Windows' headers before: their macros are no
-// names.
+// The public headers in a program that has included the headers of X11 and Windows before. No name of ours
+// may be one of their macros.
 #include <gtest/gtest.h>
 
-// What our headers include of the standard library, which is not in question here.
+// The standard headers that ours include. The macros must not break these, so they come first.
 #include <array>
 #include <cassert>
 #include <concepts>
@@ -24,14 +24,15 @@
 #include <variant>
 #include <vector>
 
-// What brings Vulkan's headers before ours, where it is installed.
+// A header that includes Vulkan's headers before ours, if it is installed.
 #if __has_include(<vk_mem_alloc.h>)
 #include <vk_mem_alloc.h>
 #elif __has_include(<vma/vk_mem_alloc.h>)
 #include <vma/vk_mem_alloc.h>
 #endif
 
-// X11's own where it is installed, and those of its names that have been in the way, for machines without it.
+// X11's headers if they are installed, and those of its names that have caused trouble, for machines without
+// it.
 #if __has_include(<X11/Xlib.h>) && __has_include(<X11/Xutil.h>)
 #include <X11/Xlib.h>
 #include <X11/Xutil.h>

@@ -1,4 +1,4 @@
-// Made-up devices, and what a kernel makes of them: for tests of the host's choices.
+// Made-up devices, and the choices of kernels on them, for tests of the host's code.
 #pragma once
 
 #include <vkattn/backward.hpp>
@@ -25,20 +25,20 @@ inline void set_subgroup_sizes(Capabilities& c, std::uint32_t least, std::uint32
   c.subgroup_size = c.max_subgroup_size = most;
 }
 
-/// Subgroups of one size.
+/// The device with subgroups of a single size.
 [[nodiscard]] inline Capabilities with_lanes(Capabilities c, std::uint32_t lanes) {
   set_subgroup_sizes(c, lanes, lanes);
   return c;
 }
 
-/// A device with something changed.
+/// The device with a change.
 template <class Change>
 [[nodiscard]] Capabilities changed(Capabilities c, Change change) {
   change(c);
   return c;
 }
 
-/// The least that Vulkan 1.1 promises, with enough storage buffers.
+/// The least that Vulkan 1.1 guarantees, with enough storage buffers.
 [[nodiscard]] inline Capabilities small_device(DeviceType type) {
   Capabilities c;
   c.device_type = type;
@@ -56,7 +56,7 @@ template <class Change>
   return with_lanes(c, 32);
 }
 
-/// Of float16 operands and float32 sums.
+/// A matrix shape with float16 operands and float32 sums.
 [[nodiscard]] inline MatrixShape shape(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
   return {m, n, k, "f16", "f16", "f32", "f32", "subgroup"};
 }
@@ -71,7 +71,7 @@ template <class Change>
   return c;
 }
 
-/// One whose pipelines may ask for any size of subgroups in the range.
+/// A matrix GPU whose pipelines may ask for any subgroup size in the range.
 [[nodiscard]] inline Capabilities gpu_of(std::uint32_t vendor_id, std::uint32_t least, std::uint32_t most,
                                          const MatrixShape& matrix = shape(16, 16, 16)) {
   Capabilities c = matrix_gpu({matrix});
@@ -81,7 +81,7 @@ template <class Change>
   return c;
 }
 
-/// What matrix2 asks of any device, with no flexible matrix listed.
+/// A device with everything that matrix2 needs except flexible matrices.
 [[nodiscard]] inline Capabilities device_with_flexible_matrices() {
   Capabilities c = made_up_gpu();
   c.api_version = VK_API_VERSION_1_3;
@@ -93,7 +93,7 @@ template <class Change>
   return c;
 }
 
-/// As NVIDIA's GPUs list it.
+/// Flexible matrices as NVIDIA's GPUs list them.
 [[nodiscard]] inline Capabilities with_workgroup_scope() {
   Capabilities c = device_with_flexible_matrices();
   c.vendor_id = detail::kVendorNvidia;
@@ -105,7 +105,7 @@ template <class Change>
   return c;
 }
 
-/// Gradients of a problem of attention.
+/// The gradients of a problem of attention.
 [[nodiscard]] inline BackwardDesc backward_of(std::string_view problem) {
   BackwardDesc desc;
   desc.attention = desc_of(problem);
@@ -120,7 +120,7 @@ template <class Change>
   return desc;
 }
 
-/// A kernel's host half by itself, with the block sizes of the tile table.
+/// The host half of a kernel alone, with the block sizes of the tile table.
 struct HostKernel {
   const char* name;
   decltype(&detail::configure_matrix) configure;
@@ -133,13 +133,13 @@ struct HostKernel {
                                                         const Capabilities& c) const {
     return (*this)(desc_of(problem), c);
   }
-  /// A configuration, or a failure of the test.
+  /// The configuration. If there is none, the test fails.
   [[nodiscard]] detail::KernelConfig configured(std::string_view problem, const Capabilities& c) const {
     const auto config = (*this)(problem, c);
     EXPECT_TRUE(config.ok()) << problem << ": " << config.error().message;
     return config.ok() ? config.value() : detail::KernelConfig{};
   }
-  /// Why not; empty where the kernel takes the problem.
+  /// Why the kernel refuses the problem. Empty if it takes the problem.
   [[nodiscard]] std::string reason(std::string_view problem, const Capabilities& c,
                                    ErrorCode code = ErrorCode::kUnsupported) const {
     const auto config = (*this)(problem, c);
@@ -149,7 +149,6 @@ struct HostKernel {
   }
 };
 
-/// The value of a specialization constant.
 [[nodiscard]] inline std::uint32_t constant(const detail::KernelConfig& config, std::uint32_t id) {
   for (const detail::SpecializationValue& value : config.constants) {
     if (value.id == id) return value.value;

@@ -1,4 +1,4 @@
-// Sentences, and what becomes in them of what is thrown in the library, and of paths.
+// Sentences of errors: their pieces, exceptions that are thrown inside of the library, and paths.
 #include "common/message.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(Message, RealNumbersHaveTheDigitsAskedFor) {
 
 TEST(WithoutExceptions, LackOfMemoryHasItsCode) {
   EXPECT_EQ(error_of(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
-  // A container that cannot be that long.
+  // A container cannot be that long.
   const Result<int> longer = without_exceptions([]() -> Result<int> {
     std::vector<int> numbers;
     numbers.resize(numbers.max_size() + 1);

@@ -1,4 +1,4 @@
-// Rules of layers, shapes of their parameters, and first values.
+// Rules of layers, shapes of their parameters, and the parameters' first values.
 #include <vkattn/multi_head_attention.hpp>
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(MultiHeadAttentionDescTest, WhatFollows) {
   EXPECT_EQ(desc.resolved(), desc);
   EXPECT_EQ(desc.attention.head_dim, 8);
   EXPECT_EQ(desc.attention.kv_length, 5);
-  // Rows of Q, K and V lie in one matrix of 4 * 8 + 2 * 8 + 2 * 8 columns.
+  // The rows of Q, K and V lie in one matrix of 4 * 8 + 2 * 8 + 2 * 8 columns.
   EXPECT_EQ(desc.attention.query.strides, (Strides{5 * 64, 8, 64, 1}));
   EXPECT_EQ(desc.attention.value.strides, desc.attention.query.strides);
   MultiHeadAttentionDesc cross = small_layer();
@@ -140,7 +140,7 @@ TEST(MultiHeadAttentionDescTest, Parameters) {
   EXPECT_TRUE(validate(quantise_desc(parameters(desc)[2])).ok());
 }
 
-/// Numbers of both signs, each another one.
+/// Numbers of both signs that all differ.
 std::vector<float> waves(std::int64_t count, double frequency) {
   std::vector<float> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -148,7 +148,7 @@ std::vector<float> waves(std::int64_t count, double frequency) {
   return values;
 }
 
-/// The reference's gradients of a mask, of slopes and of sinks are the central differences of its output.
+/// The reference's gradients of a mask, of slopes and of sinks equal the central differences of its output.
 TEST(LayerReference, GradientsOfScoresAreCentralDifferences) {
   HostProblem host("5x7 b2 hq4 hkv2 d3 dv2 mask=f32:bqk alibi=given sinks softcap=2 dropout=0.2");
   MultiHeadAttentionDesc desc;
@@ -216,13 +216,14 @@ TEST(InitialisationTest, WidthsAndRepeats) {
     const double variance = expected.deviation * expected.deviation;
     EXPECT_NEAR(sum / n, 0, 5 * expected.deviation / std::sqrt(n));
     EXPECT_NEAR(squares / n, variance, 5 * variance * std::sqrt(2 / n));
-    // Uniform numbers have 9/5 of the variance's square as their fourth moment, normal ones 3 times it.
+    // The fourth moment of uniform numbers is 9/5 of the variance's square, that of normal numbers 3 times
+    // it.
     const bool is_uniform = expected.most < 1;
     EXPECT_NEAR(fourth / n / (variance * variance), is_uniform ? 1.8 : 3.0, 0.15);
   }
 }
 
-/// The very numbers: std::mt19937_64 is the same everywhere, and so is what is made of it.
+/// The exact numbers. std::mt19937_64 is the same everywhere, and so are numbers made from it.
 TEST(InitialisationTest, TheSameNumbersEverywhere) {
   std::vector<float> uniform(4), normal(4);
   initialise(uniform, 8, 8, Initialisation::kXavierUniform, 42);
@@ -233,8 +234,8 @@ TEST(InitialisationTest, TheSameNumbersEverywhere) {
   EXPECT_EQ(normal, expected_normal);
 }
 
-/// Numbers of all parameters of layers with neighbouring seeds: none occurs twice but by chance, of which
-/// 2^-23 steps of a float leave room for a few.
+/// The numbers of all parameters of layers with neighbouring seeds. No number occurs twice except by chance.
+/// A few may, because a float has steps of 2^-23.
 TEST(InitialisationTest, NeighbouringSeedsShareNoNumbers) {
   MultiHeadAttentionDesc desc = small_layer();
   desc.packed_weights = false;
@@ -243,7 +244,7 @@ TEST(InitialisationTest, NeighbouringSeedsShareNoNumbers) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     for (const ParameterShape& parameter : parameters(desc)) {
       if (parameter.columns == 0) continue;
-      // As wide for all, so that one number of the generator would be one value.
+      // All have the same width, so that equal numbers of the generator give equal values.
       const ParameterShape square{parameter.name, parameter.range, 16, 16};
       const std::vector<float> values = initial_values(square, Initialisation::kXavierUniform, seed);
       EXPECT_EQ(values, initial_values(square, Initialisation::kXavierUniform, seed));

@@ -1,5 +1,5 @@
-// A module's words as differences, and back. That every binary of the build is given back whole is checked
-// where the build packs it. Under the address sanitizer nothing outside of the bytes may be touched.
+// Packs a module's words as differences, and unpacks them. The build itself checks that each of its binaries
+// is unpacked whole. The address sanitizer checks that nothing outside of the bytes is touched.
 #include "spirv/packed_shader.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// Instructions of lengths 1 to 9 with new ids, ids near those before, and any other words.
+// Instructions of 1 to 9 words with new ids, ids close to earlier ones, and arbitrary other words.
 Words module(Random random) {
   Words words{0x07230203, 0x00010300, 0, 500, 0};
   std::uint32_t greatest = 0;
@@ -56,9 +56,9 @@ TEST(PackedShaderTest, WordsComeBackFromTheirDifferences) {
 
 TEST(PackedShaderTest, OnlyWholeModulesArePacked) {
   Words words = module(Random(1));
-  words.push_back(3U << 16U);  // longer than what is left
+  words.push_back(3U << 16U);  // longer than the rest of the module
   EXPECT_FALSE(spirv_deltas(words));
-  words.back() = 0;  // no instruction has no words
+  words.back() = 0;  // no instruction has 0 words
   EXPECT_FALSE(spirv_deltas(words));
   EXPECT_FALSE(spirv_deltas(Words(4, 1)));
 }
@@ -74,7 +74,8 @@ TEST(PackedShaderTest, BytesOfNoModuleAreRefused) {
   EXPECT_FALSE(spirv_of_deltas(Bytes(100, 0xff)));
 }
 
-// gzip's checksum finds damage; here nothing shall be made that the bytes cannot hold.
+// gzip's checksum finds damage. This test only checks that damaged bytes do not unpack to more words than
+// they can hold.
 TEST(PackedShaderTest, DamagedBytesMakeNoMoreWordsThanTheyAre) {
   const Bytes whole = *spirv_deltas(module(Random(3)));
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
@@ -84,7 +85,7 @@ TEST(PackedShaderTest, DamagedBytesMakeNoMoreWordsThanTheyAre) {
   }
 }
 
-// By gzip -n of the five words.
+// The five words, packed by gzip -n.
 TEST(PackedShaderTest, WordsThatWerePackedAsTheyAreAreReadToo) {
   const Bytes gzip{0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x63,
                    0x66, 0x52, 0x66, 0x67, 0x60, 0x66, 0x64, 0x00, 0x81, 0x2f, 0x10,

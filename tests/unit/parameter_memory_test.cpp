@@ -1,4 +1,4 @@
-// Pieces of parameter memory: aligned, apart from one another, used again, and given back.
+// Pieces of parameter memory are aligned, do not overlap, are used again, and are given back.
 #include "vulkan/parameter_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@
 namespace vkattn::detail {
 namespace {
 
-// A device whose buffers and memory are numbers, and whose mapped memory is the host's.
+// A device whose buffers and memory are numbers, and whose mapped memory is memory of the host.
 struct FakeDevice {
   static inline int buffers = 0, allocations = 0;
   static inline bool out_of_memory = false;
   static inline std::uint64_t next = 1;
 
-  // A handle is a pointer or a number of 64 bits.
+  // A handle is a pointer or a 64-bit number.
   template <class Handle>
   static Handle handle() {
     static_assert(sizeof(Handle) == sizeof(next));
@@ -78,7 +78,7 @@ TEST(ParameterMemory, PiecesAreAlignedAndApart) {
   const auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
   std::vector<ParameterPiece> pieces;
   std::set<std::pair<VkBuffer, VkDeviceSize>> places;
-  for (int i = 0; i < 400; ++i) {  // of 512 bytes each: more than three blocks
+  for (int i = 0; i < 400; ++i) {  // 512 bytes each: more than three blocks
     auto piece = tests::must(memory->take(300));
     EXPECT_EQ(piece.offset() % 256, 0U);
     for (const VkDeviceSize half : {piece.offset(), piece.offset() + 256}) {
@@ -108,7 +108,8 @@ TEST(ParameterMemory, WhatIsGivenBackIsUsedAgain) {
     std::vector<ParameterPiece> pieces;
     for (int i = 0; i < 256; ++i) pieces.push_back(memory->take(256).value());  // a whole block
     EXPECT_EQ(FakeDevice::buffers, 1);
-    // Every second one, then those between: what lies side by side becomes one piece again.
+    // Gives back every second piece, and then the others. Neighbouring free pieces must become one piece
+    // again.
     for (std::size_t i = 0; i < pieces.size(); i += 2) pieces[i] = ParameterPiece();
     EXPECT_TRUE(memory->take(256).ok());
     EXPECT_EQ(FakeDevice::buffers, 1);
@@ -141,7 +142,8 @@ TEST(ParameterMemory, NoMemoryIsAnErrorAndLeavesNothing) {
   EXPECT_TRUE(memory->take(256).ok());
 }
 
-// From an offset that no piece may begin at; nothing else is taken, and the caller's buffer stays.
+// The memory begins at an offset that no piece may have. Nothing else is taken, and the caller's buffer
+// stays.
 TEST(ParameterMemory, OfTheCallersIsAllThatIsTaken) {
   const ParameterMemory::DeviceHandles device = FakeDevice::handles();
   std::array<std::byte, 1000> mapped{};
@@ -170,7 +172,7 @@ TEST(ParameterMemory, OfTheCallersIsAllThatIsTaken) {
   EXPECT_FALSE(too_small->take(1).ok());
 }
 
-// For the thread sanitizer: drivers' own locks would order what the threads do.
+// For the thread sanitizer. On a real device the driver's locks would order the threads.
 TEST(ParameterMemory, IsSharedByThreads) {
   const auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
   std::array<bool, 3> all_taken{};

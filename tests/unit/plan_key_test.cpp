@@ -1,4 +1,4 @@
-// Keys of descriptors: equal for equal ones, and each member counts.
+// Keys of descriptors are equal for equal descriptors, and each member counts.
 #include <vkattn/vkattn.h>
 #include <vkattn/plan_key.hpp>
 
@@ -20,7 +20,7 @@ using tests::has;
 using tests::initial;
 using tests::InitialProblems;
 
-// All keys differ, those of what lies deeper too; and a key is that of an equal descriptor.
+// All keys differ, also for changes inside of nested members. Equal descriptors have the same key.
 TEST(PlanKey, EveryMemberCounts) {
   InitialProblems().each([]<class Desc>(auto& given, Desc desc, auto*, auto*) {
     std::set<std::string> keys{plan_key(desc)};

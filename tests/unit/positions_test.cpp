@@ -1,4 +1,4 @@
-// Where rows see keys from and to: what plans tell the shaders, against the reference.
+// The first and the last key that a row sees: what plans pass to the shaders, compared with the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using reference::KeyRange;
 
-/// The keys of a row of the window by the two offsets, as lib/key_ranges.glsl compute it.
+/// The keys that a row of the window sees, from the two offsets, as lib/key_ranges.glsl computes them.
 KeyRange told_keys(const AttentionDesc& desc, const Window& window, std::int64_t row) {
   const std::int64_t shift = desc.align == Align::kBottomRight ? desc.kv_length : 0;
   KeyRange keys{0, desc.kv_length};
@@ -21,14 +21,14 @@ KeyRange told_keys(const AttentionDesc& desc, const Window& window, std::int64_t
   return keys;
 }
 
-/// The same set of keys, written in one way.
+/// The set of keys in a normal form.
 KeyRange within(KeyRange keys, std::int64_t kv_length) {
   keys.begin = std::clamp<std::int64_t>(keys.begin, 0, kv_length);
   keys.end = std::clamp<std::int64_t>(keys.end, 0, kv_length);
   return keys.begin < keys.end ? keys : KeyRange{0, 0};
 }
 
-/// Compares all rows, in one window and in the window of the rows from the third on.
+/// Compares all rows, in one window and in a window that begins at the third row.
 void expect_told_right(const AttentionDesc& desc) {
   for (std::int64_t first_row : {0, 2}) {
     Window window = whole_window(desc);
@@ -45,8 +45,8 @@ void expect_told_right(const AttentionDesc& desc) {
   }
 }
 
-constexpr std::int64_t kFarthest = std::int64_t{1} << 30;  // that validate() allows
-constexpr std::int64_t kWidest = INT32_MAX - 1;            // that resolved() leaves as it is
+constexpr std::int64_t kFarthest = std::int64_t{1} << 30;  // the largest offset that validate() allows
+constexpr std::int64_t kWidest = INT32_MAX - 1;  // the largest window that resolved() does not change
 constexpr std::int64_t kSides[] = {kUnlimited, 0, 1, 4, 12, 39, 45, kFarthest - 3, kFarthest, kWidest};
 constexpr std::int64_t kOffsets[] = {-kFarthest, -kFarthest + 2, -42,      -12, -3, 0, 3, 12,
                                      42,         kFarthest - 2,  kFarthest};

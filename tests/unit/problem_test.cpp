@@ -1,4 +1,4 @@
-// Problem strings: what they set, that they come back, and what is said about bad ones.
+// Problem strings: what they set, that they can be written and read again, and the errors for bad ones.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -17,7 +17,7 @@
 namespace vkattn::tests {
 namespace {
 
-/// What is said against a problem of which the rest is right.
+/// Problems with one fault, and the words of the refusal.
 using Refusals = std::vector<std::pair<std::string, const char*>>;
 
 void expect_refused(const Refusals& refusals) {
@@ -106,7 +106,7 @@ TEST(ParseProblem, MasksVaryAlongWhatIsNamed) {
                                       {"bytes", {0, 0, 50, 1}},
                                       {"bits", {0, 0, 64, 1}},
                                       {"bits:bk", {64, 0, 0, 1}},
-                                      {"bits:hq", {0, 128, 32, 0}},  // a word a row
+                                      {"bits:hq", {0, 128, 32, 0}},  // one word for each row
                                       {"bits:bh", {96, 32, 0, 0}},
                                       {"f32:hq", {0, 4, 1, 0}},
                                       {"f32:", {0, 0, 0, 0}}}) {
@@ -142,7 +142,7 @@ TEST(ParseProblem, Appends) {
   EXPECT_EQ(problem.rotary, RotaryStyle::kHalfSplit);
   EXPECT_EQ(parsed("q3 kv40 d8 append=3 rotary=interleaved").rotary, RotaryStyle::kInterleaved);
   EXPECT_EQ(problem.desc, desc_of("q3 kv40 d8 page=16")) << "attention itself is the same";
-  // Of packed queries as many as there are, at most so many.
+  // With packed queries each entry appends as many keys as it has queries, but at most this many.
   const Problem packed = parsed("b3 q3 kv40 d8 sequences=queries query_lengths=3,0,2 append=3");
   EXPECT_TRUE(harness::is_appended(packed, 0, 37) && !harness::is_appended(packed, 0, 36));
   EXPECT_FALSE(harness::is_appended(packed, 1, 39));

@@ -1,5 +1,5 @@
-// The features of the oracle: small cases computed by hand. reference_properties_test.cpp ties one feature to
-// another.
+// The features of the reference, in small cases computed by hand. reference_properties_test.cpp compares
+// features with each other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using reference::Row;
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-/// Queries 1 and 2, keys 3 and 1, values 10 and 20, scale 1: scores 3, 1 and 6, 2.
+/// Queries 1 and 2, keys 3 and 1, values 10 and 20, scale 1. The scores are 3, 1 and 6, 2.
 struct TwoByTwo : HostProblem {
   explicit TwoByTwo(const std::string& words) : HostProblem("2x2 d1 scale=1 " + words) {
     put<float>(query, {1, 2});
@@ -33,7 +33,7 @@ struct TwoByTwo : HostProblem {
   [[nodiscard]] Row row(std::int64_t i) const { return HostProblem::row(0, 0, i); }
 };
 
-/// The output where the two keys have these scores and a logit without a value stands beside them.
+/// The output if the two keys have these scores, and beside them stands a logit without a value.
 double mixed(double first, double second, double sink = -kInfinity) {
   const double a = std::exp(first), b = std::exp(second);
   return (10 * a + 20 * b) / (a + b + std::exp(sink));
@@ -113,10 +113,10 @@ TEST(TwoByTwo, Alibi) {
   EXPECT_NEAR(host.row(0).output[0], mixed(3, 1 - 0.5), 1e-12);
   EXPECT_NEAR(host.row(1).output[0], mixed(6 - 0.5, 2), 1e-12);
   EXPECT_EQ(host.row(1).score_magnitude, 6.5);
-  TwoByTwo behind("alibi=given align=-3");  // query 0 lines up with key -3
+  TwoByTwo behind("alibi=given align=-3");  // query 0 lies at key -3
   behind.small.per_head[&AttentionTensors::alibi_slopes] = {0.5F};
   EXPECT_NEAR(behind.row(0).output[0], mixed(3 - 1.5, 1 - 2.0), 1e-12);
-  const TwoByTwo standard("alibi align=-3");  // one head: 2^-8
+  const TwoByTwo standard("alibi align=-3");  // the slope of one head is 2^-8
   EXPECT_NEAR(standard.row(0).output[0], mixed(3 - 3.0 / 256, 1 - 4.0 / 256), 1e-12);
 }
 

@@ -1,4 +1,5 @@
-// Properties of the oracle that tie one feature to another, layouts and storage types, and its tolerances.
+// Properties of the reference: features compared with each other, layouts and storage types, and its
+// tolerances.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +18,7 @@ namespace {
 using reference::Inputs;
 using reference::Row;
 
-/// That each row is the same in two problems, and has numbers.
+/// Checks that each row has the same numbers in two problems, and that there are some.
 void expect_same_rows(const HostProblem& one, const HostProblem& other) {
   int rows = 0;
   for_each_row(other, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
@@ -32,7 +33,7 @@ void expect_same_rows(const HostProblem& one, const HostProblem& other) {
   EXPECT_GT(rows, 0);
 }
 
-/// The same problem in two memory layouts, whose spare memory is NaN.
+/// The same problem in two memory layouts. Spare memory is NaN.
 TEST(TwoLayouts, GiveTheSameRows) {
   for (const auto& [problem, layout] :
        {std::pair{"b2 hq4 hkv2 3x37 d8 causal align=bottom-right", "page=8"},
@@ -42,7 +43,7 @@ TEST(TwoLayouts, GiveTheSameRows) {
         {"b2 h2 3x20 d32 cache=q8_0 mask=bits:bqk", "page=16"},
         {"b2 h2 3x20 d8 cache=e4m3", "page=5"},
         {"b2 3x20 d4 kv_lengths=20,7", "ring=32"},
-        // The window ends before the oldest key that the ring has.
+        // The window ends before the oldest key in the ring.
         {"b3 h2 4x50 d8 kv_lengths=50,9,33 causal window=5,-1 align=bottom-right", "ring=9"},
         {"b3 hq4 hkv2 9x12 d8 query_lengths=9,0,4 kv_lengths=3,7,12", "sequences"},
         {"b2 h2 9x9 d8 query_lengths=5,9 kv_lengths=9,8 causal alibi align=bottom-right", "sequences"},
@@ -59,13 +60,13 @@ TEST(TwoLayouts, GiveTheSameRows) {
   }
 }
 
-/// A sequence that is longer than the longest is cut off; the next begins where it began.
+/// A sequence longer than the maximum is cut off. The next sequence still begins at its own place.
 TEST(TwoLayouts, LongSequencesAreCutOff) {
   expect_same_rows(HostProblem("b2 4x6 d4 query_lengths=4,3 kv_lengths=6,5"),
                    HostProblem("b2 4x6 d4 sequences query_lengths=6,3 kv_lengths=9,5"));
 }
 
-/// Each mask that repeats along dimensions equals the one that is written out.
+/// A mask that repeats along dimensions equals the same mask written out in full.
 TEST(Mask, RepeatsAlongDimensionsOfStrideZero) {
   for (const char* dims : {"b", "h", "q", "k", "bk", "hq", "bhqk"}) {
     SCOPED_TRACE(dims);
@@ -107,8 +108,8 @@ TEST(QueryLengths, RowsBeyondAreNotWritten) {
   EXPECT_EQ(host.row(1, 0, 0).visible_keys, 5);
 }
 
-/// Whatever numbers lie in the device's buffers, nothing outside of the tensors is read: the address
-/// sanitizer watches, and every row has a number.
+/// Whatever numbers the device's buffers hold, nothing outside of the tensors is read, which the address
+/// sanitizer checks. Every row has a number.
 TEST(Garbage, LengthsAreClamped) {
   const std::vector<std::int32_t> wild{-2147483648, 2147483647, -1, 12345678};
   HostProblem lengths("b4 5x9 d4 query_lengths=5,5,5,5 kv_lengths=9,9,9,9");
@@ -125,7 +126,7 @@ TEST(Garbage, PageNumbersAreClamped) {
   for (std::size_t i = 0; i < paged.small.page_table.size(); ++i) {
     paged.small.page_table[i] = i % 2 == 0 ? -2147483647 : 2147483647;
   }
-  // Page 0 and the last one stand in.
+  // Page 0 and the last page take their places.
   HostProblem clamped("b2 3x40 d4 page=16");
   clamped.small.page_table = {0, 8, 0, 8, 0, 8};
   for_each_row(paged, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
@@ -140,9 +141,9 @@ TEST(Garbage, CumulativeLengthsAreClamped) {
   packed.small.cumulative_kv_lengths = {-2147483648, 2147483647, 11, 11, 12};
   const AttentionDesc& desc = packed.problem.desc;
   const Inputs inputs = packed.inputs();
-  // Queries: from 0 to 4; from 4 back to 2, none; from 2 on, 6 at most; from the end back, none.
+  // Queries: from 0 to 4; from 4 back to 2, which gives none; from 2 on, at most 6; from the end back, none.
   const std::int64_t queries[] = {4, 0, 6, 0};
-  // Keys: all, 6 at most; from the end back, none; none; the last one.
+  // Keys: all, at most 6; from the end back, none; none; the last one.
   const std::int64_t keys[] = {6, 0, 0, 1};
   for (std::int64_t b = 0; b < 4; ++b) {
     EXPECT_EQ(reference::query_length(desc, inputs, b), queries[b]) << b;
@@ -154,7 +155,7 @@ TEST(Garbage, CumulativeLengthsAreClamped) {
   });
 }
 
-/// The bytes of one block, by hand.
+/// The bytes of one block are written by hand.
 TEST(Quantised, BlocksAreDecodedElementByElement) {
   HostProblem host("1x1 d32 scale=1 key=q8_0 value=q4_0");
   ASSERT_EQ(host.key.size(), 34U);
@@ -162,7 +163,7 @@ TEST(Quantised, BlocksAreDecodedElementByElement) {
   put(host.key, 0, float_to_half(0.5F));
   put(host.value, 0, float_to_half(-0.25F));
   for (std::size_t i = 0; i < 32; ++i)
-    put(host.key, 2 + i, static_cast<std::uint8_t>(i * 4 - 64));  // -64 … 60
+    put(host.key, 2 + i, static_cast<std::uint8_t>(i * 4 - 64));  // -64 to 60
   for (std::size_t i = 0; i < 16; ++i) put(host.value, 2 + i, static_cast<std::uint8_t>(i | (15 - i) << 4U));
   for (std::size_t i = 0; i < 32; ++i) {
     put(host.query, std::vector<float>(32, 0.0F));

@@ -1,4 +1,4 @@
-// The oracle itself: closed forms, a second way of computing the same, and every edge of its definition.
+// The reference itself: closed forms, a second implementation, and every edge of its definition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ double element(const std::vector<std::byte>& bytes, const TensorDesc& tensor, co
   return static_cast<double>(decoded(tensor.type, bits));
 }
 
-/// Attention written down a second time: logical positions, all keys, a mask, no running maximum.
+/// A second implementation of attention: logical positions, all keys, a mask, no running maximum.
 Row by_definition(const HostProblem& c, const RowIndex& index) {
   const AttentionDesc& desc = c.problem.desc;
   const std::int64_t kv_head = index.head * desc.kv_heads / desc.query_heads;
@@ -153,11 +153,13 @@ TEST(Tolerance, GrowsWithLengthScoresAndValues) {
 }
 
 TEST(Tolerance, Float16LosesSmallWeights) {
-  const Row row{.output = {0.0}, .value_magnitude = {0.0}, .value_sum = {2.0}};  // leaves what is flushed
+  const Row row{.output = {0.0},
+                .value_magnitude = {0.0},
+                .value_sum = {2.0}};  // only the flushed part of the tolerance remains
   const auto tolerance = [&](DataType type, const char* text = "1x64 d4 dv1") {
     return reference::output_tolerance(parsed(text).desc, row, 0, type);
   };
-  // What is kept is doubled.
+  // Weights that are kept are doubled.
   EXPECT_EQ(tolerance(DataType::kFloat32, "1x64 d4 dv1 dropout=0.5"), 0x5p-126);
   EXPECT_DOUBLE_EQ(tolerance(DataType::kFloat16, "1x64 d4 dv1 dropout=0.5"), 0x1p-30);
   EXPECT_EQ(tolerance(DataType::kFloat32), 0x3p-126);
@@ -169,8 +171,8 @@ TEST(Tolerance, HasFlushedProductsOfEachVisibleKey) {
   const Problem problem = parsed("1x64 d4 dv1");
   Row row;
   row.output = {0x1p-125};
-  row.value_magnitude = {0x1p-125};  // as great as what is flushed, so its rounding does not count
-  row.value_sum = {0x1p-20};         // small: weights that are normal numbers give products that are not
+  row.value_magnitude = {0x1p-125};  // as large as what is flushed, so its rounding does not count
+  row.value_sum = {0x1p-20};         // small: normal weights give products that are not normal
   row.visible_keys = 15;
   EXPECT_DOUBLE_EQ(reference::output_tolerance(problem.desc, row, 0), 0x1p-122 + 0x1p-144);
 }
@@ -178,7 +180,7 @@ TEST(Tolerance, HasFlushedProductsOfEachVisibleKey) {
 TEST(Tolerance, AddsOneUnitOf16BitStorage) {
   Problem problem = parsed("1x64 d4 dv1");
   Row row;
-  row.value_magnitude = {0.0};  // leaves the part of the storage
+  row.value_magnitude = {0.0};  // only the part of the storage type remains
   row.value_sum = {0.0};
   const auto tolerance = [&](DataType type, double output) {
     problem.desc.output.type = type;

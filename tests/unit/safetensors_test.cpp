@@ -1,5 +1,5 @@
-// Files of named tensors: what the format's own implementation writes is read and written byte for byte, and
-// what breaks a rule of the format is refused by name.
+// Files of named tensors. Files of the format's own implementation are read, and written byte for byte.
+// Anything that breaks a rule of the format is refused by name.
 #include <vkattn/safetensors.hpp>
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return text + header + data;
 }
 
-/// The sentence that a file is refused with.
+/// The sentence that refuses a file.
 std::string refusal_of(const std::string& content) {
   const tests::TempFolder folder;
   tests::write_file(folder / "model.safetensors", content);
@@ -44,17 +44,17 @@ std::string refusal_of(const std::string& content) {
   return file.error().message;
 }
 
-/// A file with one tensor of 2 x 3 float32 whose entry has these members, over 24 bytes of data.
+/// A file with one tensor of 2 x 3 float32. Its entry has these members, and its data are 24 bytes.
 std::string with_entry(const std::string& members) {
   return file_of(R"({"w":{)" + members + "}}", std::string(24, 'x'));
 }
 
-/// The same, of float32 with this shape and these offsets.
+/// Such a file of float32 with this shape and these offsets.
 std::string with_sizes(const std::string& shape, const std::string& offsets) {
   return with_entry(R"("dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets);
 }
 
-/// Contents of files, and what is said against each.
+/// Contents of files, and words of the refusal of each.
 void expect_refused(const std::vector<std::pair<std::string, const char*>>& files) {
   for (const auto& [content, words] : files) {
     EXPECT_TRUE(has(refusal_of(content), words)) << content.substr(0, 200);
@@ -70,7 +70,7 @@ const std::array<std::int64_t, 2> kSteps = {-1, std::int64_t{1} << 40};
 const std::array<std::uint8_t, 3> kMask = {1, 0, 1};
 const std::array<std::uint8_t, 1> kByte = {255};
 
-/// Those of tests/golden/make_safetensors.py.
+/// The tensors of tests/golden/make_safetensors.py.
 std::vector<TensorToStore> golden_tensors() {
   return {{"layer.weight", StoredType::kFloat32, {2, 3}, bytes_of(kWeight)},
           {"layer.bias", StoredType::kFloat32, {3}, bytes_of(kBias)},
@@ -220,7 +220,7 @@ TEST(Safetensors, SizesThatDoNotFitAreRefusedWithTheNumbers) {
         "tensor 'b' begins at byte 4 of the data, before 'a' ends at 6"}});
 }
 
-/// A tensor without elements has no bytes for another to overlap, wherever the header has it.
+/// A tensor without elements has no bytes that another could overlap, wherever the header places it.
 TEST(Safetensors, TensorsWithoutElementsLieAnywhere) {
   const std::string header = R"({"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
                              R"("none":{"dtype":"F32","shape":[0,2],"data_offsets":[0,0]},)"

@@ -1,5 +1,5 @@
-// Score functions: what is refused, with the user's own lines, and that kernels are compiled as the build
-// compiled them.
+// Score functions: refusals with the user's own lines, and kernels that are compiled as the build compiles
+// them.
 #include <vkattn/score_function.hpp>
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ std::string error_of(std::string source, std::vector<ScoreBuffer> buffers = {}) 
   return function.error().message;
 }
 
-/// A source after which the message begins so.
+/// A source, and the beginning of its error.
 struct Refusal {
   std::string source, begin;
 };
@@ -64,13 +64,13 @@ std::string repeated(const std::string& text, int count) {
   return result;
 }
 
-/// Each of several faults, one a line.
+/// Several faults are reported, one in each line.
 TEST(ScoreFunctionTest, FaultsHaveTheLinesOfTheSource) {
   EXPECT_EQ(error_of("float helper(float x) {\n"
                      "  return x + first;\n"
                      "}\n"
                      "float score(float s, Position p) {\n"
-                     "  float a = second + third;\n"  // of one line the first alone
+                     "  float a = second + third;\n"  // only the first fault of a line
                      "  return helper(s) + p.kye;\n"
                      "}\n"
                      "bool visible(Position p) { return fourth; }\n"),
@@ -85,15 +85,15 @@ TEST(ScoreFunctionTest, FaultsHaveTheLinesOfTheSource) {
         "2: No function definition (body) found: helper()"},
        {"float again(float x) { return again(x); }\nfloat score(float s, Position p) { return again(s); }",
         "1: Recursion detected: again() calling again()"}});
-  // Buffers stand before the source and count no lines.
+  // The declarations of buffers before the source do not count as lines.
   EXPECT_TRUE(error_of("bool visible(Position p) { return bias(p.key) > \"\"; }", {{"bias"}, {"other"}})
                   .starts_with("my.glsl:1:"));
 }
 
-/// glslang goes on after faults, which must not end the process: words of a source that has most of GLSL are
-/// put in each other's places.
+/// glslang continues after faults, which must not end the process. The test exchanges words of a source that
+/// uses most of GLSL.
 TEST(ScoreFunctionTest, FaultsOfAnyKindAreErrors) {
-  // '@' stands between the words.
+  // '@' separates the words.
   std::istringstream source(R"(struct @Pair@ { @float @first@; @vec3 @second@[2]@; };
 @const @float@ k@[3]@ = @float[3]@(1.0, 2.0, 3.0)@;
 @float @helper@(in @Pair @pair@, out @float @r@) { @r@ = @pair@.@second@[1]@.@yz@.x@;
@@ -153,7 +153,7 @@ TEST(ScoreFunctionTest, WhatConditionsLeaveOutIsNotThere) {
   EXPECT_EQ(error_of("#define WITH 0\n#if WITH\n" + score + "#endif\n"), error_of(""));
 }
 
-/// What would take the compiler's stack, in every form that nests.
+/// Code that would exhaust the compiler's stack, in every form that nests.
 TEST(ScoreFunctionTest, RefusesWhatNestsTooDeep) {
   const std::string begin = "float score(float s, Position p) {\n  ";
   const std::string refused =
@@ -205,7 +205,7 @@ TEST(ScoreFunctionTest, RefusesOtherSignatures) {
                    "1: 'visible' must be bool visible(Position p)"}});
 }
 
-/// By themselves, and where macros and continued lines hide them.
+/// Each is refused alone, and hidden by macros and continued lines.
 TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
   for (const std::string line :
        {"#include \"x\"", "#extension GL_EXT_x : require", "#line 7", "#pragma once", "#version 450"}) {
@@ -233,7 +233,7 @@ TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
        {"#define JOIN(a, b) a ## b\nJOIN(lay, out)(binding = 3) buffer B { float x; };",
         "3: 'layout' cannot be used"}},
       std::string(kVisible) + "\n");
-  // A continued line counts as that on which it begins.
+  // A continued line counts as the line on which it begins.
   for (const auto& [line, part] : {std::pair{"#inc\\\nlude \"x\"\n", "#include"},
                                    {"#exten\\\nsion GL_EXT_x : require\n", "#extension"},
                                    {"void ba\\\nrrier();\n", "'barrier'"}}) {
@@ -241,7 +241,7 @@ TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
   }
 }
 
-/// glslang's preprocessor throws where a line goes on after a macro's name.
+/// glslang's preprocessor throws if a line continues after a macro's name.
 TEST(ScoreFunctionTest, LinesMayGoOn) {
   for (const std::string end : {"\\\n", "\\\r\n"}) {
     const std::string text = "#define TWO" + end + " 2.0\nfloat score(float s, Position p) { return s + TWO" +
@@ -252,7 +252,7 @@ TEST(ScoreFunctionTest, LinesMayGoOn) {
   for (const std::string end : {"\\", "\\\r", "\\\n", "\\\\", "\\\\\n\n", "\\\\\r\n\r\n", "\\\r\\\n\n"}) {
     EXPECT_TRUE(has(error_of("#define A 1\nA" + end), "my.glsl:")) << testing::PrintToString(end);
   }
-  // Comments too, with what is no GLSL.
+  // Comments continue too, even with text that is not GLSL.
   for (const std::string end : {"\\\n", "\\\r\n"}) {
     EXPECT_EQ(error_of(std::string("// a comment") + end + "/* gr\xc3\xb6\xc3\x9f" + "er\n" + kVisible),
               "none");
@@ -272,7 +272,7 @@ TEST(ScoreFunctionTest, RefusesBufferNamesByName) {
   }
 }
 
-// Names of file scope that the kernels use as well, as members, locals and macros too.
+// Names that the kernels use at file scope, also as members, locals and macros.
 TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
   const auto function = must(create(R"(
     struct Span { float key; uint params[2]; };
@@ -289,7 +289,7 @@ TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
   for (const detail::ShaderBinary& shader : detail::shader_binaries()) {
     if (!shader.is_built()) continue;
     const auto binary = function->binary(shader.name);
-    // As in a build with shaders from an archive, made by a newer compiler than its glslang.
+    // A build may have shaders from an archive, made by a newer compiler than its own glslang.
     if (!binary && has(binary.error().message, "does not know GL_")) continue;
     EXPECT_TRUE(binary) << binary.error().message;
     ++compiled;
@@ -310,7 +310,8 @@ TEST(ScoreFunctionTest, KernelsThatNeedANewerCompilerSaySo) {
       "the shader attention_matrix_features needs");
 }
 
-/// What spirv-opt made of a kernel's binary in the build. Itself where the build has no spirv-opt.
+/// The output of spirv-opt for a kernel's binary in the build. The binary itself if the build has no
+/// spirv-opt.
 std::vector<std::uint32_t> optimized(std::vector<std::uint32_t> words, const detail::ShaderRecipe& recipe) {
   const char* const tool =
       tests::build::kSpirvOpt[recipe.name.find("matrix") == std::string_view::npos ? 0 : 1];
@@ -320,7 +321,7 @@ std::vector<std::uint32_t> optimized(std::vector<std::uint32_t> words, const det
   tests::write_file(file, {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])});
   const std::string command =
       detail::message(tool, " --target-env=", recipe.target_environment, " ", file, " -o ", file);
-  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT: a test, with its own words
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT: a test with its own words
   const std::string bytes = tests::read_file(file);
   words.resize(bytes.size() / sizeof(words[0]));
   std::memcpy(words.data(), bytes.data(), bytes.size());
@@ -347,7 +348,7 @@ TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
     EXPECT_EQ(optimized(output.words, recipe), words) << recipe.name;
     ++compared;
   }
-  // The laboratory's score_rows is one more.
+  // score_rows of the laboratory is one more.
   EXPECT_EQ(detail::shader_recipes().size(), detail::shader_binaries().size() + 1);
   EXPECT_GT(compared, 10U);
 }
@@ -376,7 +377,7 @@ TEST(ScoreFunctionTest, CompilesFromSeveralThreads) {
   for (const std::size_t count : words) EXPECT_EQ(count, words[0]);
 }
 
-// Saved kernels are the compiled ones, and bytes that are not whole are refused.
+// Saved kernels equal the compiled ones. Bytes that are cut off are refused.
 TEST(SavedScoreFunction, IsTheSameFunction) {
   const auto function =
       must(ScoreFunction::create({.source = "bool visible(Position p) { return at(p.key) > 0; }",

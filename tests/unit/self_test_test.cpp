@@ -1,4 +1,4 @@
-// What a self-test calls right and wrong.
+// Which results a self-test accepts or refuses.
 #include "self_test/small_problem.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 
 using tests::has;
 
-/// Two keys of equal scores: each output is the mean of their values, the lse log(2).
+/// Two keys of equal scores: each output is the mean of their values, and the lse is log(2).
 TEST(FirstDifference, IsNamed) {
   const AttentionDesc desc = tests::parsed("2x2 d1 lse").desc;
   const std::vector<float> query{0, 0}, key{1, 2}, value{3, 5};
@@ -112,7 +112,7 @@ TEST(SmallProblem, PromisesTheAlignmentOfItsBuffer) {
   EXPECT_EQ(small.grad_query->alignment_bytes, 16U);
 }
 
-/// decode takes few rows, and what is specialized depends on their number: a test has the problem's.
+/// decode takes few rows, and specialization depends on their number. So a test has the rows of its problem.
 TEST(SmallProblem, OfDecodeRunsTheCodeOfItsProblem) {
   Capabilities device = tests::gpu_of(kVendorNvidia, 32, 32);
   device.subgroup_arithmetic = true;
@@ -137,7 +137,7 @@ TEST(SmallProblem, OfDecodeRunsTheCodeOfItsProblem) {
   }
 }
 
-/// A kernel for products and what it takes of them.
+/// A kernel for products, and the products that it takes.
 struct ProductKernel {
   const char* name;
   decltype(&configure_matmul_lane) configure;
@@ -154,7 +154,7 @@ std::vector<Capabilities> devices_with_products() {
           gpu_of(kVendorIntel, 8, 32, shape(8, 8, 16))};
 }
 
-/// Each of a form of its own to the kernels that load it.
+/// Products that each have a form of their own in the kernels that load them.
 std::vector<MatmulDesc> products(DataType type) {
   std::vector<MatmulDesc> all;
   const auto add = [&](std::int64_t rows, std::int64_t columns, std::int64_t inner) -> MatmulDesc& {
@@ -171,16 +171,16 @@ std::vector<MatmulDesc> products(DataType type) {
   add(64, 64, 64).a.strides = MatrixStrides{0, 1, 68};
   add(64, 64, 64).b.strides = MatrixStrides{0, 68, 1};
   add(64, 64, 64).b.strides = MatrixStrides{0, 1, 65};
-  // Neighbours that are apart, and rows that are one.
+  // Neighbouring elements that lie apart, and a matrix of one row.
   add(64, 64, 64).a.strides = MatrixStrides{0, 128, 2};
   add(64, 64, 64).b.strides = MatrixStrides{0, 2, 128};
   add(64, 64, 64).a.strides = MatrixStrides{0, 0, 1};
-  // Strides of extents of 1 are not looked at.
+  // Strides along an extent of 1 do not count.
   add(1, 64, 33).a.strides = MatrixStrides{0, 33, 1};
   add(64, 1, 32).b.strides = MatrixStrides{0, 1, 33};
   add(64, 64, 1).a.strides = MatrixStrides{0, 1, 1};
   add(64, 64, 1).b.strides = MatrixStrides{0, 65, 1};
-  // Those between batches are.
+  // Strides between batch entries count.
   for (const std::int64_t batch_stride : {4097, 4100, 4104}) {
     MatmulDesc& desc = add(64, 64, 64);
     desc.batch = 3;
@@ -201,7 +201,7 @@ std::vector<MatmulDesc> products(DataType type) {
   return all;
 }
 
-/// Its outcome is the plan's: what is specialized is the same.
+/// A self-test's outcome holds for the plan, because both are specialized with the same values.
 TEST(SmallProduct, RunsTheCodeOfItsProduct) {
   std::array<int, kProductKernels.size()> seen{};
   int copied = 0;
@@ -244,7 +244,6 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
   EXPECT_GT(copied, 4);
 }
 
-/// The key of an outcome.
 TEST(HashOfPasses, TellsSubgroupSizesModesAndLoops) {
   std::vector<ProgramPass> passes(1);
   passes[0].specialization = {{1, 2}};

@@ -1,4 +1,4 @@
-// Accesses of shared memory in the build's shaders, as they are given to drivers.
+// Accesses of shared memory in the build's shaders, as drivers get them.
 #include "spirv/shared_accesses.hpp"
 
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ constexpr std::uint32_t kOpMemoryModel = 14;
 constexpr std::uint32_t kOpConstant = 43;
 constexpr std::uint32_t kOpControlBarrier = 224;
 constexpr std::uint32_t kVulkanModel = 3;
-// Of a barrier's semantics: acquire and release, of workgroup memory, made available and visible.
+// The semantics of a barrier: acquire and release, for workgroup memory, making it available and visible.
 constexpr std::uint32_t kSharedBarrier = 0x8 | 0x100 | 0x2000 | 0x4000;
 
-// Types 1 (a pointer to shared memory) and 2 (to a buffer), a variable of each, and what follows.
+// Types 1 (a pointer to shared memory) and 2 (a pointer to a buffer), a variable of each, and then `rest`.
 Words module(const std::vector<Words>& rest) {
   return joined({tests::spirv_module(),
                  {op(32, 4), 1, 4, 9},
@@ -40,7 +40,7 @@ TEST(SharedAccessesTest, OnlyWhatBarriersDoIsTakenAway) {
       {op(65, 5), 1, 13, 11, 8},                // an element of the shared variable
       {op(61, 6), 9, 14, 13, 0x30, 7},          // load: visible, not private
       {op(62, 6), 13, 14, 0x2a, 16, 7},         // store: aligned by 16, available, not private
-      {op(4457, 8), 9, 15, 11, 0, 6, 0x30, 7},  // matrices: the same
+      {op(4457, 8), 9, 15, 11, 0, 6, 0x30, 7},  // matrix load: visible, not private
       {op(4458, 7), 11, 15, 0, 6, 0x28, 7},
       {op(61, 4), 9, 16, 11},           // no operands
       {op(61, 6), 9, 17, 12, 0x30, 7},  // not shared memory
@@ -57,7 +57,7 @@ TEST(SharedAccessesTest, OnlyWhatBarriersDoIsTakenAway) {
                    }));
 }
 
-// Shaders with a user's functions may come from a file.
+// Shaders with a user's functions may come from a damaged file.
 TEST(SharedAccessesTest, WhatIsNoSpirvStaysAsItIs) {
   const Words cases[] = {{},
                          {1, 2, 3},
@@ -73,8 +73,8 @@ TEST(SharedAccessesTest, WhatIsNoSpirvStaysAsItIs) {
   EXPECT_EQ(words, module({{op(62, 4), 11, 14, 0x20}, {0, 5, 6}}));
 }
 
-// Each shader is instructions to its end. Where accesses do not, each barrier of the shader makes shared
-// memory available and visible.
+// Instructions fill each shader to its end. If accesses do not make shared memory available and visible, each
+// barrier of the shader does.
 TEST(SharedAccessesTest, BarriersOfTheBuildDoWhatAccessesDoNot) {
   std::size_t shaders = 0;
   for (const ShaderBinary& shader : shader_binaries()) {
@@ -100,7 +100,7 @@ TEST(SharedAccessesTest, BarriersOfTheBuildDoWhatAccessesDoNot) {
     EXPECT_EQ(end, words.size());
     EXPECT_TRUE(!is_changed || is_vulkan_model);
   }
-  // glslang before 14 compiles no kernel on matrix units.
+  // glslang before 14 cannot compile kernels on matrix units.
   const ShaderBinary* const matrix = find_shader(shader_binaries(), "attention_matrix");
   ASSERT_NE(matrix, nullptr);
   if (!matrix->is_built()) GTEST_SKIP() << "the build has no kernel on matrix units";

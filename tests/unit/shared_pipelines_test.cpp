@@ -1,5 +1,4 @@
-// Which pipelines are the same, and threads that ask for them at once: on a device whose pipelines are
-// numbers.
+// Which pipelines count as equal, and threads that ask for them at once. The device's pipelines are numbers.
 #include "vulkan/shared_pipelines.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A condition becomes true, or does not within a time that no test takes.
+/// Waits until a condition is true. Returns false after a time that no test takes.
 template <class Condition>
 bool comes_true(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + 20s;
@@ -82,11 +81,11 @@ class SharedPipelinesOfNumbers : public testing::Test {
     return std::make_shared<const PipelineLayout>(*std::move(made));
   }
   [[nodiscard]] Got get() { return pipelines_.get(device_, desc_); }
-  /// What so many threads get that ask for `desc_` while the first compiles.
+  /// The results of threads that ask for `desc_` while the first of them compiles.
   [[nodiscard]] std::vector<Got> threads_get(std::uint32_t count, const std::function<VkResult()>& outcome) {
     std::atomic<std::uint32_t> begun = 0;
     compile = [&](std::uint32_t) {
-      // Would let all of them in here at once, if they did not wait.
+      // If threads did not wait, all would be in here at once.
       EXPECT_TRUE(comes_true([&] { return begun == count; }));
       std::this_thread::sleep_for(100ms);
       return outcome();
@@ -104,7 +103,7 @@ class SharedPipelinesOfNumbers : public testing::Test {
     return all;
   }
 
-  static inline std::atomic<std::uint32_t> calls = 0;  ///< of vkCreateComputePipelines
+  static inline std::atomic<std::uint32_t> calls = 0;  ///< calls of vkCreateComputePipelines
   static inline std::atomic<int> living = 0;
   static inline std::function<VkResult(std::uint32_t call)> compile;
 
@@ -121,7 +120,7 @@ VkPipelineCache cache_of(std::uint64_t number) {
 
 TEST_F(SharedPipelinesOfNumbers, AreTheSameWhereNothingDiffers) {
   const SharedPipeline first = tests::must(get());
-  // Equal, in other memory.
+  // Equal contents in other memory.
   const std::vector<std::uint32_t> words = words_;
   const std::vector<SpecializationValue> values = specialization_;
   desc_.words = words;
@@ -185,7 +184,7 @@ TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceCompileOnce) {
 
 TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceFailOnce) {
   const auto fails = [this](const std::function<VkResult()>& outcome) {
-    // A thread that the system holds up may come too late to wait, and tries again.
+    // A thread that the system delays may come too late to wait, and then tries again.
     for (int attempt = 0; attempt == 0 || (calls > 1 && attempt < 5); ++attempt) {
       calls = 0;
       for (const Got& got : threads_get(8, outcome)) {
@@ -219,7 +218,7 @@ TEST_F(SharedPipelinesOfNumbers, ThreadsCompileOthersMeanwhile) {
   EXPECT_EQ(calls, 2U);
 }
 
-/// Those who wait have what was asked for; later calls must not.
+/// Threads that wait get the pipeline that they asked for. Later calls must not get it.
 TEST_F(SharedPipelinesOfNumbers, ThreadsAreGivenWhatIsForgottenMeanwhile) {
   desc_.cache = cache_of(1);
   SharedPipelines others;

@@ -15,7 +15,7 @@ struct Base {
   virtual ~Base() = default;
 };
 
-/// Counts how many of it live.
+/// Counts its living objects.
 struct Counted : Base {
   explicit Counted(int& living) : living_(&living) { ++*living_; }
   Counted(Counted&& other) noexcept : living_(other.living_) { ++*living_; }
@@ -34,7 +34,7 @@ TEST(Shared, LivesAsLongAsAnyoneSharesIt) {
   first = nullptr;
   EXPECT_FALSE(first);
   EXPECT_EQ(living, 1);
-  Shared<const Base> base = std::move(second);  // through what it derives from
+  Shared<const Base> base = std::move(second);  // through its base class
   EXPECT_EQ(living, 1);
   base = Shared<const Base>();
   EXPECT_EQ(living, 0);

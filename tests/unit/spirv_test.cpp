@@ -1,5 +1,5 @@
-// SPIR-V's instructions, of the build's shaders and of what is none: shaders with a user's functions may come
-// from a file.
+// Walks over SPIR-V's instructions, in the build's shaders and in bytes that are not SPIR-V, because shaders
+// with a user's functions may come from a file.
 #include "spirv/spirv.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 using tests::spirv_module, tests::Words;
 
-/// The lengths of the instructions that are gone through, each of which begins where the one before ends.
+/// The lengths of the instructions of a walk. Each instruction begins where the one before ends.
 std::vector<std::size_t> lengths_of(const Words& words) {
   std::vector<std::size_t> lengths;
   std::size_t end = kSpirvHeaderWords;
@@ -60,7 +60,7 @@ TEST(Spirv, AnInstructionMayBecomeShorterWhileItIsGoneThrough) {
   EXPECT_EQ(opcodes, (std::vector<std::uint32_t>{1, 2}));
 }
 
-/// All that a module goes through on its way to a driver. Sanitizers see what is beyond its end.
+/// Every change of a module on its way to a driver. Sanitizers see accesses beyond its end.
 void prepare(Words words) {
   const std::size_t size = words.size();
   (void)has_matrices(words);
@@ -85,12 +85,12 @@ TEST(Spirv, TornModulesStayWithinTheirWords) {
   std::mt19937 random(2411);
   const auto below = [&](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
   for (int i = 0; i < 300; ++i) {
-    // Half of them are whole but for their faults.
+    // Half of them are complete and have only wrong words. The others are also cut off.
     const std::size_t size = i % 2 == 0 ? whole.size() : below(whole.size() + 1);
     Words torn(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     for (std::size_t faults = below(4); faults > 0 && !torn.empty(); --faults) {
       std::uint32_t& word = torn[below(torn.size())];
-      // A length or an opcode that the module does not have there, or anything.
+      // Changes a word: a wrong length, a wrong opcode, or any number.
       const auto any = static_cast<std::uint32_t>(random());
       const std::uint32_t changed[] = {word & 0xffffU, (word & 0xffffU) | (any & 7U) << 16U,
                                        (word & 0xffff0000U) | (any & 127U), any};

@@ -1,4 +1,4 @@
-// SPIR-V written by hand, for tests of what changes it.
+// Writes SPIR-V by hand, for tests of code that changes it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace vkattn::tests {
 
 using Words = std::vector<std::uint32_t>;
 
-/// The first word of an instruction, which has `words` with this one.
+/// The first word of an instruction of `words` words, this one included.
 constexpr std::uint32_t op(std::uint32_t code, std::uint32_t words) {
   return words << 16U | code;
 }
@@ -19,7 +19,7 @@ inline Words joined(const std::vector<Words>& parts) {
   return all;
 }
 
-/// A header and what follows it.
+/// A header, and then `rest`.
 inline Words spirv_module(const Words& rest = {}) {
   Words words{0x07230203, 0x10300, 0, 99, 0};
   words.insert(words.end(), rest.begin(), rest.end());

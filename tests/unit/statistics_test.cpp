@@ -1,4 +1,4 @@
-// The numbers that drivers tell of pipelines.
+// The statistics that drivers report about pipelines.
 #include <gtest/gtest.h>
 
 #include <cstdint>

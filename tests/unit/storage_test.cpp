@@ -1,6 +1,6 @@
-// Storage types: every 16-bit pattern, rounding and the ends of the ranges; and the host's quantiser, on
+// Storage types: every 16-bit pattern, rounding and the ends of the ranges. Also the host's quantiser, with
 // numbers that can be checked by hand. The tests of the append kernel (tests/gpu/cache_test.cpp) compare the
-// kernel with it bit by bit, at the ends of its range too.
+// kernel with the quantiser bit by bit, also at the ends of its range.
 #include <vkattn/data_type.hpp>
 
 #include <gtest/gtest.h>
@@ -22,16 +22,16 @@
 namespace vkattn::tests {
 namespace {
 
-/// A type of fewer than 32 bits: a sign, an exponent, and a mantissa.
+/// A type of fewer than 32 bits: a sign, an exponent and a mantissa.
 struct Format {
   const char* name;
   std::uint32_t exponent_bits, mantissa_bits;
-  std::uint32_t largest;  ///< the bits of its largest number; those above are infinite or no number
+  std::uint32_t largest;  ///< bits of its largest number; larger patterns are infinite or NaN
   float (*read)(std::uint32_t bits);
   std::uint32_t (*write)(float value);
 
   [[nodiscard]] std::uint32_t sign() const { return 1U << (exponent_bits + mantissa_bits); }
-  /// The number of these bits by its definition, in floating point.
+  /// The number with these bits, computed from the definition of the format.
   [[nodiscard]] double defined(std::uint32_t bits) const {
     const int bias = (1 << (exponent_bits - 1)) - 1;
     const auto exponent = static_cast<int>((bits & (sign() - 1)) >> mantissa_bits);
@@ -74,12 +74,12 @@ TEST(DataType, EveryPatternIsReadAndWrittenBack) {
   }
 }
 
-/// Between two neighbours: below the middle down, above it up, in the middle to the even one.
+/// Between two neighbours: below the middle it rounds down, above it up, and in the middle to the even one.
 TEST(DataType, RoundsToNearestEven) {
   for (const Format& format : kFormats) {
     SCOPED_TRACE(format.name);
     for (std::uint32_t bits = 0; bits < format.largest; ++bits) {
-      // Exact: one bit more than the format has.
+      // The middle is exact, because it needs one bit more than the format has.
       const auto middle = static_cast<float>((format.defined(bits) + format.defined(bits + 1)) / 2);
       const std::uint32_t even = (bits & 1U) == 0 ? bits : bits + 1;
       ASSERT_EQ(format.write(middle), even) << bits;
@@ -91,7 +91,7 @@ TEST(DataType, RoundsToNearestEven) {
   }
 }
 
-/// What lies beyond the largest number, and far below the least.
+/// Numbers beyond the largest, and far below the smallest.
 TEST(DataType, TheEndsOfTheRanges) {
   for (const float large : {449.0F, 1e6F, kInfinity}) {
     EXPECT_EQ(float_to_e4m3(large), 0x7eU) << "e4m3 stops at 448";
@@ -155,7 +155,7 @@ TEST(Quantise, CodesUseTheScaleBeforeItsRoundingToFloat16) {
   // 1000 / 127 = 7.874016 is stored as 7.875.
   std::array<float, 32> elements{};
   elements[0] = 1000;
-  elements[1] = 59.0552F;  // 7.50002 of the one scale, 7.49908 of the other
+  elements[1] = 59.0552F;  // 7.50002 steps of one scale, 7.49908 of the other
   const auto block = block_of(DataType::kQ8_0, elements);
   EXPECT_EQ(scale_of(block), 7.875F);
   EXPECT_EQ(block[3], std::byte{8});
@@ -163,7 +163,7 @@ TEST(Quantise, CodesUseTheScaleBeforeItsRoundingToFloat16) {
 
 TEST(Quantise, EndsOfTheRange) {
   for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
-    for (const float element : {0.0F, -0.0F, 1e-38F, -1e-44F}) {  // without a reciprocal
+    for (const float element : {0.0F, -0.0F, 1e-38F, -1e-44F}) {  // numbers without a finite reciprocal
       const auto block = block_of(type, std::vector<float>(32, element));
       for (const float decoded : block_elements_of(type, block)) EXPECT_EQ(decoded, 0.0F) << element;
       EXPECT_EQ(block.back(), type == DataType::kQ8_0 ? std::byte{0} : std::byte{0x88});

@@ -1,4 +1,4 @@
-// What the tests on a device choose their problems with: covering sets, and parts of lists.
+// How tests on a device choose their problems: covering sets, and parts of lists.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ TEST(Pairwise, EveryPairMeets) {
   PairCoverage coverage(sizes);
   for (const FactorRow& row : rows) coverage.cover(row);
   EXPECT_EQ(coverage.open_pairs(), 0U);
-  EXPECT_GE(rows.size(), 20U);  // 4 x 5 of the largest factors
+  EXPECT_GE(rows.size(), 20U);  // 4 x 5 values of the two largest factors
   EXPECT_LE(rows.size(), 26U);
   EXPECT_EQ(rows, vkattn::tests::pairwise_rows(sizes, 3));
 }
@@ -60,7 +60,7 @@ TEST(TestPart, ListsAreDisjointCompleteAndNeverEmpty) {
   }
 }
 
-// The kernels of a test have different parts of its list.
+// The kernels of a test get different parts of its list.
 TEST(TestPart, ListsBeginElsewhereForEachTest) {
   std::set<std::vector<std::size_t>> parts;
   for (const char* salt :

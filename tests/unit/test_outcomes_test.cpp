@@ -1,5 +1,4 @@
-// What is remembered of self-tests that pass, fail, take their time, break off and take their program with
-// them.
+// What is remembered of self-tests that pass, fail, take long, are interrupted, or crash the program.
 #include "runtime/test_outcomes.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +26,7 @@ using tests::has;
 
 class Outcomes : public testing::Test {
  protected:
-  /// As another program finds them.
+  /// The outcomes as another program reads them.
   [[nodiscard]] SelfTests opened() const {
     SelfTests tests;
     tests.open(file());
@@ -41,7 +40,7 @@ class Outcomes : public testing::Test {
     return TestOutcome();
   }
   static Result<TestOutcome> passes() { return TestOutcome(); }
-  /// What a test gives that finds this wrong.
+  /// A test that finds this fault.
   static auto fails(const char* failure) {
     return [failure]() -> Result<TestOutcome> { return TestOutcome{failure, 0}; };
   }
@@ -92,7 +91,7 @@ TEST_F(Outcomes, OfManyAtOnceAreKept) {
     for (int test = 0; test < kTests; ++test)
       EXPECT_TRUE(all.find(name(thread, test))) << thread << " " << test;
   }
-#ifndef _WIN32  // where a file that is open keeps its name
+#ifndef _WIN32  // on Windows an open file keeps its name
   EXPECT_EQ(folder_.file_count(), 1U) << "no lock is left";
 #endif
 }
@@ -186,7 +185,7 @@ TEST_F(Outcomes, WithoutAFileAreThoseOfTheProgram) {
   tests.open({});
   EXPECT_EQ(tests.run("a", fails("wrong")).value().failure, "wrong");
   EXPECT_EQ(tests.find("a"), (TestOutcome{"wrong", 0}));
-  // A folder that cannot be made.
+  // A folder that cannot be created.
   tests::write_file(folder_ / "file", "");
   SelfTests lost;
   lost.open(folder_ / "file" / "self-tests.txt");

@@ -1,4 +1,4 @@
-// Tuning files: what was written is read again, and nothing that is in a file can do harm.
+// Tuning files: written results are read again, and no content of a file does harm.
 #include "runtime/tuning_file.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ std::string file() {
       .value();
 }
 
-/// The same with the first of something replaced.
+/// The text with the first occurrence replaced.
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -202,7 +202,7 @@ TEST(TuningFile, OtherDevicesAndProblemsStay) {
   EXPECT_EQ(parse_tuning(again, "f", other).problems.size(), 1U);
 }
 
-/// Each as a program that measured for hours, and writes at the same time as the others.
+/// Each writer stands for a program that has measured for hours, and all write at the same time.
 TEST(TuningFile, ResultsOfAllWhoWriteAtOnceStay) {
   const tests::TempFolder folder;
   const std::filesystem::path path = folder / "tuning.json";
@@ -211,7 +211,8 @@ TEST(TuningFile, ResultsOfAllWhoWriteAtOnceStay) {
   for (int i = 1; i <= kThreads; ++i) {
     threads.emplace_back([&, i] {
       const auto write = [&](std::string_view text) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // what others read meanwhile is old
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(5));  // what the others have read is out of date by then
         return replace_file(path, std::span(&text, 1));
       };
       const std::vector<TuningResult> results{
@@ -222,7 +223,7 @@ TEST(TuningFile, ResultsOfAllWhoWriteAtOnceStay) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(parse_tuning(tests::read_file(path), "t.json", device()).problems.size(),
             static_cast<std::size_t>(kThreads));
-#ifndef _WIN32  // where a file that is open keeps its name
+#ifndef _WIN32  // on Windows an open file keeps its name
   EXPECT_EQ(folder.file_count(), 1U) << "no lock is left";
 #endif
 }
@@ -277,7 +278,7 @@ TEST(TuningFile, DepthIsThatOfTheArraysNotOfStrings) {
   const std::string text = R"({"format": "vkattn tuning", "version": 3, "devices": )" + deep + "}";
   EXPECT_TRUE(has(parse_tuning(text, "f.json", device()).warning, "no vkattn tuning file"));
   EXPECT_FALSE(merge_tuning(text, device(), {}).ok());
-  // Brackets in a string are no depth.
+  // Brackets inside of a string do not nest.
   const std::string named = replaced(file(), R"("kernel": "tile")",
                                      R"("note": ")" + std::string(100, '[') + R"(", "kernel": "tile")");
   EXPECT_EQ(parse_tuning(named, "f.json", device()).problems.size(), 2U);

@@ -1,4 +1,4 @@
-// Asking spirv-val, where the build has one.
+// Asks spirv-val, if the build has it.
 #pragma once
 
 #include <cstdlib>
@@ -11,14 +11,14 @@
 
 namespace vkattn::tests {
 
-/// spirv-val on a file of its own.
+/// Runs spirv-val on a file of its own.
 class Validator {
  public:
   [[nodiscard]] bool accepts(const Words& words) const {
     write_file(file_, {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])});
     const std::string command = detail::message("\"", build::kSpirvVal, "\" --target-env vulkan1.3 ", file_,
                                                 " > ", file_, ".out 2>&1");
-    return std::system(command.c_str()) == 0;  // NOLINT: a test, with its own words
+    return std::system(command.c_str()) == 0;  // NOLINT: a test with its own words
   }
 
  private:

@@ -1,5 +1,5 @@
-// Cutting problems into windows that fit a device: everything covered once, nothing too large, offsets right
-// beyond 32 bits.
+// Cuts problems into windows that fit a device: everything is covered once, nothing is too large, and offsets
+// beyond 32 bits are right.
 #include "forward/windows.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ void expect_fits(const AttentionDesc& desc, const Window& window, std::uint64_t 
     EXPECT_LE(static_cast<std::uint64_t>(part.bytes), range);
 }
 
-/// The windows of a problem on a device, which hold each of its rows once and fit.
+/// The windows of a problem on a device. Checks that they hold each row once and fit.
 std::vector<Window> windows_of(const char* problem, std::uint64_t range, std::uint32_t key_step = 0,
                                std::int64_t workspace_row_bytes = 0) {
   const AttentionDesc desc = desc_of(problem);
@@ -104,7 +104,7 @@ TEST(Window, PartsOfTensorsBeginWhereTheWindowDoes) {
   expect_part(parts[VKATTN_BINDING_OUTPUT], ((1 * 4 + 2) * 33 + 5) * 16, 33 * 16 + 7 * 16);
   expect_part(parts[VKATTN_BINDING_LSE], (1 * 4 + 2) * 33 + 5, 33 + 7);
   expect_part(parts[VKATTN_BINDING_KV_LENGTHS], 1, 1);
-  // Fewer batch entries have fewer keys, and as many packed rows, of which all are bound.
+  // Fewer batch entries have fewer keys but as many packed rows, because all rows are bound.
   const AttentionDesc packed =
       desc_of("b3 h2 33x65 d32 sequences=queries query_lengths=33,0,20 kv_lengths=1,2,3 ring=40 lse");
   const TensorWindows of_packed = tensor_windows(packed, {1, 2, 1, 1, 0, 33, 0, 65});
@@ -126,13 +126,13 @@ TEST(Window, PackedQueriesAreCutWithTheirKeys) {
 }
 
 TEST(Window, BeyondWhat32BitsCount) {
-  // 64 batch entries of 16 heads x 65536 rows x 128: 8 Gi elements, 32 GiB in float32.
+  // 64 batch entries of 16 heads x 65536 rows x 128 dims: 8 Gi elements, 32 GiB in float32.
   const AttentionDesc desc = desc_of("b64 h16 65536x65536 d128");
   const auto windows = must(make_windows(desc, device_of(1U << 27U), 0));
   for (const Window& w : windows.windows) expect_fits(desc, w, 1U << 27U);
   const auto last = tensor_windows(desc, windows.windows.back())[VKATTN_BINDING_KEY].first_byte / 4;
   EXPECT_GE(last, std::int64_t{63} * 16 * 65536 * 128);
-  // 2.8 x 10^9 bytes, but 5 x 10^9 elements of one window.
+  // A single window with 2.8 x 10^9 bytes, but 5 x 10^9 elements.
   const auto blocks =
       must(make_windows(desc_of("b96 h8 1x50816 d128 key=q4_0 value=q4_0"), device_of(0xffffffff), 0));
   ASSERT_EQ(blocks.windows.size(), 2U);

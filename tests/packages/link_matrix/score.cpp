@@ -1,4 +1,4 @@
-// An installed score_functions with the glslang that it needs.
+// Uses an installed score_functions with the glslang that it needs.
 #include <vkattn/score_function.hpp>
 
 #include <cstdio>
