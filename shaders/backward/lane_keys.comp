@@ -7,12 +7,12 @@
 //   invocation 1   | its own keys, the same rows  |  4 dims at a time are in registers
 //   ...            +------------------------------+
 //
-// Budget. Example: 8 invocations of 4 keys x 64 rows, d dims of e = 4 bytes in Q and dO.
-//   registers      2 * kKeys * kRows factors + 2 * kRows places of rows + 4 * (kKeys + 1) sums and a row = 512 + 128 +
+// Budget. Example: 8 invocations of 4 keys x 32 rows, d dims of e = 4 bytes in Q and dO.
+//   registers      2 * kKeys * kRows factors + 2 * kRows places of rows + 4 * (kKeys + 1) sums and a row = 256 + 64 +
 //                  20; a CPU keeps most of them in its cache
 //   shared memory  none
 //   memory         each multiply-add reads e / (kKeys * kWorkgroupSize) bytes of Q and dO + 4 / kRows of sums + 4 / d
-//                  of pairs = 1/8 + 1/16 + 1/16 at 64 dims, and writes 4 / kRows of sums
+//                  of pairs = 1/8 + 1/8 + 1/16 at 64 dims, and writes 4 / kRows of sums
 //
 // The rows' pass has left probabilities (p) and gradients of scores (dS) in the workspace.
 #version 460

@@ -35,10 +35,19 @@ bool has_16bit_tensor(const BackwardDesc& desc) {
   return false;
 }
 
+// The largest step of at most `most` rows or keys that a problem of `count` has at least once. A step is
+// written out, so what a CPU's compiler takes grows with it: a large step that never runs would cost seconds.
+std::uint32_t step_on_cpu(std::int64_t count, std::uint32_t most) {
+  constexpr std::uint32_t kLeast = 4;
+  while (most > kLeast && most > count) most /= 2;
+  return most;
+}
+
 // A step's rows share loads and stores of sums; rows that do not fill a large step take small ones.
 std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc) {
-  constexpr std::uint32_t kMany = 64, kFew = 32;
-  return packed_rows(desc) % kMany < kFew ? kMany : kFew;
+  constexpr std::uint32_t kMany = 32, kFew = 16;
+  const std::int64_t rows = packed_rows(desc);
+  return step_on_cpu(rows, rows % kMany < kFew ? kMany : kFew);
 }
 
 // Invocations without barriers (shaders/backward/lane_rows.comp, lane_keys.comp), made for CPU
@@ -46,12 +55,13 @@ std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc) {
 // small.
 Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
   const bool is_cpu = capabilities.is_cpu();
-  const std::uint32_t owned = is_cpu ? 4 : 1;          // rows or keys of an invocation
-  const std::uint32_t visited_keys = is_cpu ? 32 : 8;  // of a step
+  const std::uint32_t owned = is_cpu ? 4 : 1;  // rows or keys of an invocation
+  const std::uint32_t visited_keys = is_cpu ? step_on_cpu(desc.attention.kv_length, 16) : 8;  // of a step
   const std::uint32_t visited_rows = is_cpu ? visited_rows_on_cpu(desc.attention) : 8;
   const std::uint32_t threads = is_cpu ? std::clamp(capabilities.subgroup_size, 4U, 16U) : 64;
   // If every step is a masked one, it must share loads and stores too.
-  const std::uint32_t masked = is_cpu && scores_hide(desc.attention) ? 16 : 4;
+  const std::uint32_t masked =
+      is_cpu && scores_hide(desc.attention) ? std::min(visited_keys, visited_rows) : 4;
   const bool wide = is_cpu && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   const auto shader = [&](std::string_view base) {
     return wide ? message(base, "_wide") : backward_shader(desc, capabilities, base);
