@@ -219,6 +219,14 @@ TEST(Validate, RefusesSizesByName) {
        {"window.right -3 -1", [](auto& d) { d.window.right = -3; }}});
 }
 
+TEST(Validate, DropoutMayKeepAllOrNothing) {
+  for (const float dropout : {0.0F, 1.0F}) {
+    AttentionDesc desc = valid_desc();
+    desc.dropout = dropout;
+    EXPECT_TRUE(validate(desc).ok()) << dropout;
+  }
+}
+
 TEST(Validate, ASideBeyondAllKeysIsUnlimited) {
   AttentionDesc desc = valid_desc();
   desc.window = {kMaxInt64, INT32_MAX};
