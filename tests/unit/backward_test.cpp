@@ -19,6 +19,7 @@
 #include "support/host_problem.hpp"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
+#include "support/rule.hpp"
 #include "support/text.hpp"
 #include "unit/central_difference.hpp"
 #include "unit/made_up_device.hpp"
@@ -157,6 +158,7 @@ TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
     BackwardDesc desc = backward_of(c.problem);
     c.change(desc);
     EXPECT_TRUE(has(refusal(desc), c.words)) << c.problem;
+    expect_refused_in_c(desc, validate(desc).error());
   }
   BackwardDesc desc = backward_of("8x8 d8 hq2");
   repeat_keys_of_heads(desc);

@@ -91,6 +91,10 @@ TEST(CInterface, TheFirstMistakeOfAProblemIsNamed) {
   all.layer_backward.forward = nullptr;
   EXPECT_EQ(message_of(c::multi_head_attention_backward_desc(&all.layer_backward)),
             "vkattn_multi_head_attention_desc is null");
+  EXPECT_EQ(message_of(c::matmul_desc(nullptr)), "vkattn_matmul_desc is null");
+  all.layer.struct_size += 16;
+  EXPECT_TRUE(has(message_of(c::multi_head_attention_desc(&all.layer)),
+                  "vkattn_multi_head_attention_desc::struct_size"));
 }
 
 // window_left is window.left; a mask is its type; of a layer's gradients C has those of attention by their
