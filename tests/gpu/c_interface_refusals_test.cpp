@@ -1,56 +1,11 @@
-// The C interface on a device: refusals of problems, options and uses of gradients, products and layers.
+// The C interface on a device: what it refuses of options and uses of gradients, products and layers.
+// Problems that it refuses are in the unit tests of each descriptor (support/rule.hpp).
 #include <vector>
 
 #include "gpu/c_interface.hpp"
 
 namespace vkattn::tests {
 namespace {
-
-/// Each mistake stands with a word of its sentence.
-TEST_F(CInterfaceTest, WrongProblemsOfLayersAreRefusedByName) {
-  const OwnedPlan other = plan_of_problem("33x40 d32");
-  vkattn_plan* plan = other;
-  const auto is_refused = [&](vkattn_result result, const char* words) {
-    EXPECT_TRUE(refused(result, words));
-    EXPECT_EQ(plan, nullptr) << words;
-    plan = other;
-  };
-  vkattn_attention_desc attention = heads();
-  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
-  const auto gradients = [&] {
-    return vkattn_plan_create_backward(device_, &backward, nullptr, &plan, &error_);
-  };
-  is_refused(gradients(), "vkattn_attention_desc is null");
-  attention.kv_length = attention.head_dim = 8;
-  backward.attention = &attention;
-  is_refused(gradients(), "has_lse");
-  attention.has_lse = 1;
-  const vkattn_tensor_desc block{VKATTN_DATA_TYPE_Q8_0, 0, nullptr};
-  backward.grad_key = &block;
-  is_refused(gradients(), "grad_key");
-  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
-  is_refused(vkattn_plan_create_matmul(device_, &product, nullptr, &plan, &error_), "rows");
-  is_refused(vkattn_plan_create_matmul(device_, nullptr, nullptr, &plan, &error_),
-             "vkattn_matmul_desc is null");
-
-  attention = heads();
-  vkattn_multi_head_attention_desc layer = layer_of(attention);
-  vkattn_plan_options options = initial(vkattn_plan_options_init);
-  const auto forward = [&] {
-    return vkattn_plan_create_multi_head_attention(device_, &layer, &options, &plan, &error_);
-  };
-  layer.d_model = VKATTN_UNSET;
-  is_refused(forward(), "d_model");
-  layer.struct_size += 16;
-  is_refused(forward(), "vkattn_multi_head_attention_desc::struct_size");
-  layer = layer_of(attention);
-  vkattn_multi_head_attention_backward_desc layer_gradients =
-      initial(vkattn_multi_head_attention_backward_desc_init);
-  layer_gradients.forward = &layer;
-  is_refused(
-      vkattn_plan_create_multi_head_attention_backward(device_, &layer_gradients, nullptr, &plan, &error_),
-      "saves_for_gradients");
-}
 
 TEST_F(CInterfaceTest, WrongUsesOfLayersAreRefusedByName) {
   const vkattn_attention_desc attention = heads();

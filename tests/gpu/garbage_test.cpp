@@ -15,6 +15,7 @@
 #include "harness/data.hpp"
 #include "harness/quantise.hpp"
 #include "support/cache_reference.hpp"
+#include "support/feature_problems.hpp"
 #include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
@@ -71,8 +72,6 @@ void write_garbage(const Runtime& runtime, const harness::ProblemRun& run,
   if (count != 0) write_numbers(runtime, run.tensor(tensor), garbage(first, count));
 }
 
-enum class Into { kAll, kPageTable };
-
 class Garbage : public AnyKernelTest {
  protected:
   void TearDown() override {
@@ -97,16 +96,14 @@ class Garbage : public AnyKernelTest {
   }
 
   /// Runs with garbage in lengths and page tables, from every step-th of its numbers on.
-  void run_from_each(const std::string& problem, std::size_t step, Into into = Into::kAll) {
-    run_from_each(next(problem), problem, step, into);
+  void run_from_each(const std::string& problem, std::size_t step) {
+    run_from_each(next(problem), problem, step);
   }
-  static void run_from_each(RunOptions options, const std::string& problem, std::size_t step,
-                            Into into = Into::kAll) {
+  static void run_from_each(RunOptions options, const std::string& problem, std::size_t step) {
     for (std::size_t first = 0; first < kGarbage.size(); first += step) {
       options.prepare = [&](harness::ProblemRun& run) {
         fill_cache(runtime(), run, 1);
         write_garbage(runtime(), run, &AttentionTensors::page_table, first + 3);
-        if (into == Into::kPageTable) return;
         write_garbage(runtime(), run, &AttentionTensors::kv_lengths, first);
         write_garbage(runtime(), run, &AttentionTensors::query_lengths, first + 5);
       };
@@ -134,27 +131,18 @@ TEST_P(PackedGarbage, LengthsAndPageNumbers) {
   run_from_each(options, problem, 3);
 }
 
-TEST_P(Garbage, LengthsAreClamped) {
-  for (const char* words : part_of({"kv_lengths=1,2,3", "query_lengths=1,2,3",
-                                    "kv_lengths=1,2,3 query_lengths=1,2,3 causal align=bottom-right alibi",
-                                    "ring=50 kv_lengths=1,2,3 window=20,4 align=bottom-right"}))
-    run_from_each(sized(words), 2);
-}
-
-TEST_P(Garbage, PageNumbersAreClamped) {
-  for (const char* words :
-       part_of({"page=16", "page=1 kv_lengths=100,129,7", "page=32 causal align=bottom-right"}))
-    run_from_each(sized(words), 3, Into::kPageTable);
-}
-
-// Weights have passes of their own, which read the lengths again.
-TEST_P(Garbage, LengthsAndPageNumbersWithWeights) {
-  for (const char* words :
-       part_of({"weights=scores kv_lengths=1,2,3 query_lengths=1,2,3",
-                "weights=probabilities page=16 kv_lengths=1,2,3 causal align=bottom-right",
-                "weights=masked page=7 query_lengths=1,2,3 mask=bits:bhqk hidden=0.8 block=32",
-                "weights=probabilities ring=50 kv_lengths=1,2,3 alibi align=bottom-right"}))
-    run_from_each(sized(words), 3);
+TEST_P(Garbage, LengthsAndPageNumbersOfFeatures) {
+  const auto problem = [](const FeatureProblem& row) {
+    const auto& rows = kernel() == "decode" ? kFewLengths : kManyLengths;
+    return with_sizes(row.words, rows, "b2 hq4 hkv2 d20 dv12") + (is_on_matrix_units() ? " f16" : "");
+  };
+  const auto rows = feature_problems([&](const FeatureProblem& row) {
+    const AttentionDesc desc = desc_of(problem(row));
+    return desc.query_lengths != Lengths::kPacked &&
+           (desc.kv_lengths == Lengths::kPerEntry || desc.query_lengths == Lengths::kPerEntry ||
+            desc.cache.mapping == KeyMapping::kPaged);
+  });
+  for (const FeatureProblem& row : part_of<FeatureProblem>(rows)) run_from_each(problem(row), 2);
 }
 
 TEST_P(Garbage, LengthsAndPageNumbersOfQuantisedKeysAndValues) {

@@ -1,39 +1,16 @@
 // NaN and infinity in every key and value that no row sees, however it is hidden: none may reach an output.
 #include <array>
 #include <string>
+#include <vector>
 
 #include "gpu/any_kernel.hpp"
 #include "gpu/hidden_rows.hpp"
+#include "support/feature_problems.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-/// Every kind of hiding, so that some keys are hidden from all rows.
-constexpr std::array kHiding{
-    "mask=f32:k hidden=0.5 block=4 lse",
-    "mask=f32:bhqk hidden=0.95 block=64 lse",
-    "mask=f16:bk hidden=0.7 block=1",
-    "mask=bytes:bhk hidden=0.5 block=8 lse",
-    "mask=bits:bhk hidden=0.5 block=3",
-    "mask=bits:bhqk hidden=0.95 block=64 lse",
-    "causal lse",
-    "causal align=-20",
-    "window=5,3 lse",
-    "window=10,0 align=bottom-right",
-    "kv_lengths=40,129 causal lse",
-    "query_lengths=2,0 causal align=7",
-    "ring=64 kv_lengths=129,40 lse",
-    "ring=120 kv_lengths=129,120 window=9,0 align=bottom-right",
-    "page=16 kv_lengths=100,3 lse",
-    "page=7 window=20,0 align=bottom-right",
-    "sequences query_lengths=2,3 kv_lengths=30,50 causal lse",
-    "sequences=queries query_lengths=2,3 kv_lengths=100,30 page=16 causal align=bottom-right lse",
-    "mask=bytes:k hidden=0.5 block=4 causal window=60,0 align=bottom-right kv_lengths=120,77 alibi softcap=4 "
-    "sinks weights=probabilities lse",
-    "dropout=0.3 mask=bits:k hidden=0.5 block=5 lse",
-};
-
-/// The same of quantised keys and values.
+/// Ways of hiding quantised keys and values.
 constexpr std::array kQuantisedHiding{
     "cache=q8_0 mask=bits:k hidden=0.5 block=8 lse",
     "cache=q4_0 page=16 kv_lengths=100,3",
@@ -57,8 +34,14 @@ testing::AssertionResult hides(const Runtime& runtime, const std::string& text, 
 class Poison : public AnyKernelTest {
  protected:
   static std::string sized(const char* words, const char* dims) {
-    return std::string(kernel() == "decode" ? "3x129 " : "70x129 ") + "b2 hq4 hkv2 " + dims + " " + words +
+    return with_sizes(words, kernel() == "decode" ? kFewLengths : kManyLengths,
+                      std::string("b2 hq4 hkv2 ") + dims) +
            (is_on_matrix_units() ? " f16" : "");
+  }
+  /// Those in which some keys are hidden from all rows.
+  static std::vector<FeatureProblem> ways_of_hiding() {
+    return part_of<FeatureProblem>(
+        feature_problems([](const FeatureProblem& row) { return row.hides_keys; }));
   }
 };
 
@@ -66,8 +49,8 @@ class Poison : public AnyKernelTest {
 /// hidden block reaches nothing, in V either.
 TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
   const bool on_matrices = is_on_matrix_units();
-  for (const char* const words : part_of<const char*>(kHiding)) {
-    const std::string text = sized(words, on_matrices ? "d24 dv16" : "d20 dv12");
+  for (const FeatureProblem& row : ways_of_hiding()) {
+    const std::string text = sized(row.words, on_matrices ? "d24 dv16" : "d20 dv12");
     for (const Bad bad : kEveryBad) {
       EXPECT_TRUE(hides(runtime(), text, kernel(), !on_matrices, bad)) << static_cast<int>(bad);
     }
@@ -83,9 +66,9 @@ TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
 TEST_P(Poison, HiddenFromAllRowsNeverLeaksInFloat16) {
   if (kernel() != "tile") GTEST_SKIP() << "it has no form with float16 arithmetic";
   if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
-  for (const char* const words : part_of<const char*>(kHiding)) {
+  for (const FeatureProblem& row : ways_of_hiding()) {
     for (const Bad bad : kEveryBad) {
-      EXPECT_TRUE(hides(runtime(), sized(words, "d20 dv12 f16"), kernel(), true, bad, DataType::kFloat16))
+      EXPECT_TRUE(hides(runtime(), sized(row.words, "d20 dv12 f16"), kernel(), true, bad, DataType::kFloat16))
           << static_cast<int>(bad);
     }
   }

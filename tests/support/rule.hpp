@@ -1,4 +1,5 @@
-// Shared by the tests of descriptors: strides as text, and changes that break one rule of validate() each.
+// What the tests of descriptors share: their strides as text, and rules of validate() that each test breaks,
+// in C++ and in C.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -6,10 +7,15 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "c/handles.hpp"
 #include "common/message.hpp"
+#include "support/c_problem.hpp"
+#include "support/host_vulkan.hpp"
 #include "support/text.hpp"
 
 namespace vkattn::tests {
@@ -31,6 +37,27 @@ struct Rule {
   std::function<void(Desc&)> break_it;
 };
 
+/// Checks that C refuses the plan with the code and the sentence of C++. The Vulkan is one without a device,
+/// as a rule of a descriptor asks nothing of a device.
+template <class Desc>
+void expect_refused_in_c(const Desc& desc, const Error& error) {
+  const HostVulkan vulkan{HostSettings{}};
+  const std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device{HostVulkan::borrow(),
+                                                                                &vkattn_device_release};
+  const CProblem<Desc> problem(desc);
+  vkattn_plan* plan = reinterpret_cast<vkattn_plan*>(device.get());
+  vkattn_error in_c = initial(vkattn_error_init), expected = in_c;
+  EXPECT_EQ(InC<Desc>::kCreate(device.get(), &problem.structure, nullptr, &plan, &in_c),
+            c::finish(error, &expected))
+      << in_c.message;
+  EXPECT_EQ(plan, nullptr);
+  // A number that no enumerator of C has is refused before there is a descriptor.
+  const std::string_view sentence = in_c.message;
+  EXPECT_TRUE(sentence == expected.message || has(sentence, "the largest there is is"))
+      << sentence << "\nbut in C++\n"
+      << expected.message;
+}
+
 /// Breaks each rule alone in a valid descriptor, and checks the error.
 template <class Desc>
 void expect_refused_by_name(const Desc& valid, const std::vector<Rule<Desc>>& rules) {
@@ -42,6 +69,7 @@ void expect_refused_by_name(const Desc& valid, const std::vector<Rule<Desc>>& ru
     ASSERT_FALSE(status.ok()) << rule.words;
     EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument) << rule.words;
     for (const std::string& word : words_of(rule.words)) EXPECT_TRUE(has(status.error().message, word));
+    expect_refused_in_c(desc, status.error());
   }
 }
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "common/message.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/rule.hpp"
 #include "support/special_numbers.hpp"
@@ -206,7 +207,6 @@ TEST(Validate, RefusesSizesByName) {
        {"scale 2.36e+38 2.358e+38", [](auto& d) { d.scale = 2.36e38F; }},
        {"scale -3e+38 2.358e+38", [](auto& d) { d.scale = -3e38F; }},
        {"scale inf", [](auto& d) { d.scale = kInfinity; }},
-       {"scale nan", [](auto& d) { d.scale = kNan; }},
        {"offset 1073741825", [](auto& d) { d.offset = kTwo30 + 1; }},
        {"offset -1073741825", [](auto& d) { d.offset = -kTwo30 - 1; }},
        {"softcap -1", [](auto& d) { d.softcap = -1; }},
@@ -217,6 +217,9 @@ TEST(Validate, RefusesSizesByName) {
        {"dropout nan", [](auto& d) { d.dropout = kNan; }},
        {"window.left -2 -1", [](auto& d) { d.window.left = -2; }},
        {"window.right -3 -1", [](auto& d) { d.window.right = -3; }}});
+  AttentionDesc no_number = valid_desc();
+  no_number.scale = kNan;
+  EXPECT_TRUE(has(message_of(validate(no_number)), "scale is nan")) << "which C reads as not given";
 }
 
 TEST(Validate, DropoutMayKeepAllOrNothing) {
@@ -312,6 +315,14 @@ TEST(Validate, RefusesLengthsAndCachesByName) {
        {"page_count 0", [](auto& d) { d.cache.page_count = 0; }},
        {"kv_length 70 pages 8 64", [](auto& d) { d.cache.page_table_stride = 8; }},
        {"page_table_stride -1", [](auto& d) { d.cache.page_table_stride = -1; }}});
+}
+
+TEST(MergeDesc, RefusesByName) {
+  expect_refused_by_name<MergeDesc>({3, 5, 2},
+                                    {{"rows -1", [](auto& d) { d.rows = -1; }},
+                                     {"parts 0", [](auto& d) { d.parts = 0; }},
+                                     {"q8_0", [](auto& d) { d.part_type = DataType::kQ8_0; }},
+                                     {"15 elements", [](auto& d) { d.output_type = DataType::kFloat16; }}});
 }
 
 }  // namespace

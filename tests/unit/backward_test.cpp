@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +15,11 @@
 #include "backward/backward_layout.hpp"
 #include "backward/scale_parts.hpp"
 #include "harness/tensor_memory.hpp"
-#include "kernels/vendors.hpp"
 #include "reference/gradients.hpp"
 #include "support/host_problem.hpp"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
+#include "support/rule.hpp"
 #include "support/text.hpp"
 #include "unit/central_difference.hpp"
 #include "unit/made_up_device.hpp"
@@ -45,31 +44,6 @@ TEST(BackwardDesc, GradientsAreStoredAsTheirTensors) {
   EXPECT_EQ(full.grad_output->type, DataType::kFloat32);
   desc.grad_key = TensorDesc{DataType::kFloat32};
   EXPECT_EQ(desc.resolved().grad_key->strides, full.attention.key.strides);
-}
-
-/// docs/compilers.txt shows that more rows or keys in a thread spill on Mali.
-TEST(BackwardKernels, BlocksFollowTheDevice) {
-  const auto tiles = [](const char* problem, const Capabilities& gpu) {
-    const auto chosen = detail::select_backward_kernel(backward_of(problem).resolved(), gpu, {});
-    return chosen.ok() ? detail::message(chosen->config.name, " ", chosen->config.row_tile, " ",
-                                         chosen->config.key_tile)
-                       : chosen.error().message;
-  };
-  const Capabilities gpu = made_up_gpu();
-  EXPECT_EQ(tiles("64x64 d128", gpu), "tile 32 32");
-  EXPECT_EQ(tiles("64x64 d400", gpu), "tile 16 16");
-  const Capabilities mali = changed(gpu, [](Capabilities& c) { c.vendor_id = detail::kVendorArm; });
-  EXPECT_EQ(tiles("64x64 d64", mali), "tile 16 16");
-  EXPECT_EQ(tiles("64x64 d65", mali), "tile 8 8");
-  EXPECT_EQ(tiles("64x64 d64 dv129", mali), "tile 4 4");
-  const Capabilities small = changed(gpu, [](Capabilities& c) { c.max_workgroup_invocations = 64; });
-  EXPECT_EQ(tiles("64x64 d64", small), "lane 64 64");
-  const auto support = kernel_support(backward_of("64x64 d64"), small);
-  ASSERT_EQ(support.size(), 4U);
-  EXPECT_TRUE(has(support[0].reason, "takes float16"));
-  EXPECT_TRUE(has(support[1].reason, "takes float16"));
-  EXPECT_TRUE(has(support[2].reason, "needs 128 invocations; maxComputeWorkGroupInvocations is 64"));
-  EXPECT_EQ(support[3].reason, "");
 }
 
 /// If a driver ends loops early, keys come in chunks that are short enough.
@@ -127,95 +101,26 @@ TEST(BackwardLayouts, KeepsScoreGradientsBesideScaledOnes) {
   EXPECT_TRUE(keeps("mask=f32:qk softcap=2"));
 }
 
-/// The chosen kernel, its block sizes and the reason against another kernel, or why no kernel can run.
-std::string chosen_beside(std::string_view other, const BackwardDesc& desc, const Capabilities& device,
-                          std::string_view wanted = {}, std::span<const KernelRefusal> refusals = {}) {
-  const auto selection = detail::select_backward_kernel(
-      desc.resolved(), device,
-      {.kernel = std::string(wanted), .refusals = {refusals.begin(), refusals.end()}});
-  if (!selection.ok()) return selection.error().message;
-  const detail::BackwardKernel& kernel = selection->config;
-  std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
-  for (const KernelSupport& support : selection->considered) {
-    if (support.kernel == other && !support.reason.empty()) text += ": " + support.reason;
-  }
-  return text;
+TEST(BackwardKernels, ARefusedKernelIsPassedOver) {
+  const BackwardDesc desc = backward_of("64x64 d64").resolved();
+  PlanOptions options;
+  options.refusals = {{"tile", "was wrong"}};
+  EXPECT_EQ(must(detail::select_backward_kernel(desc, made_up_gpu(), options)).config.name, "lane");
+  options.kernel = "tile";
+  EXPECT_TRUE(
+      message_of(detail::select_backward_kernel(desc, made_up_gpu(), options)).ends_with("tile: was wrong"));
 }
 
-/// Kernels, block sizes and reasons against matrix on devices with matrix units.
-TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
-  const Capabilities gpu = matrix_gpu();
-  const auto chosen = [](const char* problem, const Capabilities& device, std::string_view wanted = {},
-                         std::span<const KernelRefusal> refusals = {}) {
-    return chosen_beside("matrix", backward_of(problem), device, wanted, refusals);
-  };
-  if (has(chosen("64x64 d64 f16", gpu), "this build left the shader")) GTEST_SKIP() << "no matrices in GLSL";
-  EXPECT_EQ(chosen("64x64 d64 f16", gpu, "matrix"), "matrix 32 64");
-  EXPECT_EQ(chosen("64x64 d64 f16", gpu), "matrix 32 64");
-  EXPECT_EQ(chosen("64x64 d192 f16", gpu), "matrix 16 64");
-  EXPECT_EQ(chosen("hq4 hkv1 4x64 d64 f16", gpu), "tile 32 32") << "few rows";
-  EXPECT_EQ(chosen("hq4 hkv1 5x64 d64 f16", gpu), "matrix 32 64");
-  const KernelRefusal wrong[] = {{"matrix", "was wrong"}};
-  EXPECT_EQ(chosen("64x64 d64 f16", gpu, {}, wrong), "tile 32 32: was wrong");
-  EXPECT_TRUE(chosen("64x64 d64 f16", gpu, "matrix", wrong).ends_with("matrix: was wrong"));
-  EXPECT_EQ(
-      chosen("64x64 d256 f16", gpu),
-      "tile 32 32: the smallest block needs 56640 bytes of shared memory; maxComputeSharedMemorySize is "
-      "49152");
-  // Names the limit that the smallest block exceeds, and no other.
-  const Capabilities narrow = changed(gpu, [](Capabilities& c) { c.max_workgroup_subgroups = 1; });
-  EXPECT_TRUE(has(chosen("64x64 d64 f16", narrow),
-                  "the smallest block needs 2 subgroups; maxComputeWorkgroupSubgroups is 1"));
-  EXPECT_EQ(chosen("64x64 d64 f16 output=f32", gpu),
-            "tile 32 32: takes a gradient of the output in the type of Q, f16; here it is f32");
-  const Capabilities without = changed(gpu, [](Capabilities& c) { c.vulkan_memory_model = false; });
-  EXPECT_EQ(chosen("64x64 d64 f16", without),
-            "tile 32 32: needs vulkanMemoryModel, which the device lacks or has not enabled");
-  const Capabilities cpu = changed(gpu, [](Capabilities& c) { c.device_type = DeviceType::kCpu; });
-  EXPECT_TRUE(chosen("64x64 d64 f16", cpu).starts_with("lane ")) << "emulated matrices";
-  const auto intel = [](std::uint32_t n, std::uint32_t least) {
-    return gpu_of(detail::kVendorIntel, least, 32, shape(8, n, 16));
-  };
-  EXPECT_EQ(chosen("64x64 d64 f16", intel(16, 16)), "matrix 32 32");
-  EXPECT_EQ(chosen("64x64 d65 f16", intel(16, 16)), "matrix 16 32");
-  EXPECT_EQ(chosen("64x64 d129 f16", intel(16, 16)),
-            "tile 32 32: takes heads of up to 128 dims on this device; here they have 129");
-  EXPECT_EQ(chosen("64x64 d64 f16", intel(8, 8)), "tile 32 32") << "before Xe2";
-  EXPECT_TRUE(chosen("64x64 d64 f16", intel(8, 8), "matrix").starts_with("matrix "));
-}
-
-/// If a device has matrix2, it comes first. What it cannot do goes to the other kernels, with its reason.
-TEST(BackwardKernels, Matrix2ComesBeforeMatrix) {
-  Capabilities gpu = with_workgroup_scope();
-  gpu.matrix_shapes = {shape(16, 16, 16)};
-  gpu.max_stage_storage_buffers = 32;
-  gpu.subgroup_shuffle = gpu.subgroup_vote = true;
-  const auto of = [&](const char* problem, const Capabilities& device) {
-    return chosen_beside("matrix2", backward_of(problem), device);
-  };
-  if (has(of("64x64 d64 f16", gpu), "this build left the shader")) GTEST_SKIP() << "no matrices in GLSL";
-  EXPECT_EQ(of("64x64 d64 f16", gpu), "matrix2 64 64");
-  EXPECT_EQ(of("64x64 d256 f16", gpu), "matrix2 64 32");
-  EXPECT_EQ(of("64x64 d264 f16", gpu), "tile 32 32: takes heads of up to 256 dims; here they have 264");
-  EXPECT_EQ(of("64x64 d20 f16", gpu),
-            "matrix 32 64: tensor addressing needs rows of Q that are dense, start at multiples of 16 bytes "
-            "and are "
-            "at least 20 elements apart; its strides are 1280, 1280, 20, 1 and alignment_bytes is 16");
+/// A mask without a gradient is no reason against it.
+TEST(BackwardKernels, Matrix2NamesGradientsThatTensorAddressingCannotExpress) {
+  EXPECT_TRUE(detail::configure_matrix2_backward(backward_of("64x64 d64 f16 mask=f16:qk").resolved(),
+                                                 with_workgroup_scope())
+                  .ok());
   BackwardDesc repeated = backward_of("64x64 d64 f16");
   repeated.grad_output = TensorDesc{DataType::kFloat16, Strides{64, 64, 0, 1}, 16};
-  EXPECT_TRUE(has(chosen_beside("matrix2", repeated, gpu),
+  EXPECT_TRUE(has(message_of(detail::configure_matrix2_backward(repeated.resolved(), with_workgroup_scope())),
                   "rows of dO that are dense, start at multiples of 16 bytes and are at "
                   "least 64 elements apart"));
-  EXPECT_EQ(of("64x64 d64", gpu).find("tile 32 32: takes float16"), 0U);
-  EXPECT_EQ(of("64x64 d64 f16 mask=f16:qk", gpu), "matrix2 64 64") << "a mask without a gradient";
-  BackwardDesc mask = backward_of("64x64 d64 f16 mask=f16:qk");
-  mask.has_grad_mask = true;
-  EXPECT_EQ(chosen_beside("matrix2", mask, gpu),
-            "matrix 32 64: keeps no gradients of scores, which the gradient of the mask is a sum of");
-  const Capabilities without = changed(gpu, [](Capabilities& c) { c.matrix2_tensor_addressing = false; });
-  EXPECT_TRUE(has(of("64x64 d64 f16", without), "matrix 32 64: needs cooperativeMatrixTensorAddressing"));
-  const Capabilities small = changed(gpu, [](Capabilities& c) { c.max_flexible_matrix_dimension = 32; });
-  EXPECT_TRUE(has(of("64x64 d64 f16", small), "flexible matrices of f16 (at most 32 rows or columns)"));
 }
 
 /// A kernel that stores no pairs needs no chunks, and a workspace of two numbers for each row.
@@ -254,6 +159,7 @@ TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
     BackwardDesc desc = backward_of(c.problem);
     c.change(desc);
     EXPECT_TRUE(has(refusal(desc), c.words)) << c.problem;
+    expect_refused_in_c(desc, validate(desc).error());
   }
   BackwardDesc desc = backward_of("8x8 d8 hq2");
   repeat_keys_of_heads(desc);

@@ -92,6 +92,10 @@ TEST(CInterface, TheFirstMistakeOfAProblemIsNamed) {
   all.layer_backward.forward = nullptr;
   EXPECT_EQ(message_of(c::multi_head_attention_backward_desc(&all.layer_backward)),
             "vkattn_multi_head_attention_desc is null");
+  EXPECT_EQ(message_of(c::matmul_desc(nullptr)), "vkattn_matmul_desc is null");
+  all.layer.struct_size += 16;
+  EXPECT_TRUE(has(message_of(c::multi_head_attention_desc(&all.layer)),
+                  "vkattn_multi_head_attention_desc::struct_size"));
 }
 
 // In C, window_left is window.left, and a mask is its type. A layer's gradients have the names of attention's

@@ -105,6 +105,14 @@ template <class Change>
   return c;
 }
 
+/// A CPU with the flexible matrices that lavapipe lists.
+[[nodiscard]] inline Capabilities cpu_with_subgroup_scope() {
+  Capabilities c = with_lanes(device_with_flexible_matrices(), 8);
+  c.device_type = DeviceType::kCpu;
+  c.flexible_matrices = {{8, 8, 8, "f16", "f16", "f32", "f32", "subgroup", 0}};
+  return c;
+}
+
 /// The gradients of a problem of attention.
 [[nodiscard]] inline BackwardDesc backward_of(std::string_view problem) {
   BackwardDesc desc;

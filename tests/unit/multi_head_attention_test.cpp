@@ -12,6 +12,7 @@
 #include "support/host_problem.hpp"
 #include "support/layer_reference.hpp"
 #include "support/must.hpp"
+#include "support/rule.hpp"
 #include "support/text.hpp"
 #include "unit/central_difference.hpp"
 
@@ -88,12 +89,14 @@ TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
     MultiHeadAttentionDesc desc = small_layer();
     make(desc);
     EXPECT_TRUE(has(message_of(validate(desc)), words));
+    expect_refused_in_c(desc, validate(desc).error());
   }
   MultiHeadAttentionDesc quantised = small_layer();
   quantised.weight_type = DataType::kQ8_0;
   EXPECT_EQ(message_of(validate(quantised)), "");
   MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
   EXPECT_TRUE(has(message_of(validate(backward)), "saves_for_gradients"));
+  expect_refused_in_c(backward, validate(backward).error());
   backward.forward.saves_for_gradients = true;
   EXPECT_TRUE(validate(backward).ok());
   backward.attention.has_grad_sinks = true;

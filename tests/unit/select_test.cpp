@@ -1,12 +1,11 @@
-// What is chosen for a problem, from made-up capabilities: the kernel and its block sizes. Splits over the
-// keys are in kv_split_test.cpp, limits that are refused and the smallest device in
-// tests/gpu/limits_test.cpp.
+// Rules of the choice of a kernel and its block sizes, from made-up capabilities. Single decisions are in
+// decisions.txt, splits over the keys in kv_split_test.cpp, limits that are refused and the smallest device
+// in tests/gpu/limits_test.cpp.
 #include <vkattn/attention_plan.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,6 +15,7 @@
 #include "attention/tensor_table.hpp"
 #include "backward/backward_kernel.hpp"
 #include "common/message.hpp"
+#include "families.hpp"
 #include "kernels/select.hpp"
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
@@ -35,30 +35,6 @@ std::string reason_against(const char* kernel, const AttentionDesc& desc, const 
     if (support.kernel == kernel) return support.reason;
   }
   return "not listed";
-}
-
-TEST(Select, TheOrderFollowsTheDevice) {
-  const auto order = [](const char* problem, const Capabilities& device) {
-    std::vector<std::string_view> names;
-    for (const KernelSupport& support : kernel_support(desc_of(problem), device))
-      names.push_back(support.kernel);
-    EXPECT_EQ(std::set<std::string_view>(names.begin(), names.end()).size(), 5U) << "each kernel once";
-    return names;
-  };
-  const Capabilities cpu = small_device(DeviceType::kCpu);
-  Capabilities gpu = small_device(DeviceType::kDiscreteGpu);
-  EXPECT_EQ(order("128x128 d64", cpu).front(), "lane");
-  EXPECT_EQ(order("128x128 d64", cpu).back(), "matrix2") << "CPUs emulate matrices";
-  EXPECT_EQ(order("128x128 d64", gpu)[0], "matrix2");
-  EXPECT_EQ(order("128x128 d64", gpu)[1], "matrix");
-  EXPECT_NE(reason_against("decode", desc_of("128x128 d64"), gpu), "");
-  const AttentionDesc few_rows = desc_of("hq8 hkv2 1x4096 d64");
-  EXPECT_EQ(order("hq8 hkv2 1x4096 d64", gpu)[0], "decode") << "a few rows fill no matrix";
-  EXPECT_EQ(order("hq8 hkv2 1x4096 d64", gpu)[1], "tile");
-  EXPECT_EQ(reason_against("decode", few_rows,
-                           changed(with_lanes(gpu, 32), [](auto& c) { c.subgroup_shuffle = true; })),
-            "");
-  EXPECT_EQ(order("hq64 hkv8 3x131072 d128 f16", gpu)[1], "matrix") << "24 rows of a KV head";
 }
 
 TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
@@ -163,18 +139,6 @@ TunedProblem tuned(const char* problem, const char* kernel, const TileSizes& til
   return {problem, desc_of(problem), {kernel, tile}, 0};
 }
 
-TEST(TileTable, TheMostSpecificEntryComesFirst) {
-  for (const auto& [problem, rows, keys] :
-       {std::tuple{"512x512 d64", 4U, 32U},
-        {"512x40 d64", 4U, 16U},
-        {"1x4096 d64", 1U, 32U},
-        {"hq32 hkv1 1x4096 d64", 4U, 32U}}) {  // heads of a group are rows
-    const auto tiles = table_tiles("lane", desc_of(problem), device_of(DeviceType::kCpu));
-    EXPECT_EQ(tiles.front().rows, rows) << problem;
-    EXPECT_EQ(tiles.front().keys, keys) << problem;
-  }
-}
-
 /// One list may be for plans of every kind, so that each kind knows the kernels of all.
 TEST(Select, ARefusalOfAKernelThatThereIsNotIsAnError) {
   const Capabilities gpu = with_lanes(small_device(DeviceType::kDiscreteGpu), 32);
@@ -213,68 +177,6 @@ TEST(TileSizes, AreReadAsTheyAreWritten) {
   }
 }
 
-/// As a driver of Mesa describes it, and how the words of its plans begin.
-struct Family {
-  const char* name;
-  Architecture architecture;
-  std::uint32_t vendor_id, least, most, shared_bytes;
-  std::uint32_t matrix_m, matrix_n;  ///< 0: it lists no matrices
-  const char *prefill, *decode;  ///< the block, and the keys a step, invocations, those to a key, subgroups
-};
-constexpr Family kFamilies[] = {
-    {"Tiger Lake", Architecture::kIntelGen12, kVendorIntel, 8, 32, 65536, 0, 0, "tile (64", "16 128 8 8"},
-    {"Meteor Lake with emulated matrices", Architecture::kIntelGen12, kVendorIntel, 8, 32, 65536, 8, 8,
-     "tile (64", "16 128 8 8"},
-    {"Arc A", Architecture::kIntelGen12, kVendorIntel, 8, 32, 65536, 8, 8, "tile (64", "16 128 8 8"},
-    {"Lunar Lake", Architecture::kIntelXe2, kVendorIntel, 16, 32, 65536, 8, 16, "matrix (32", "16 128 16 16"},
-    {"Mali", Architecture::kMali, kVendorArm, 16, 16, 32768, 0, 0, "tile (8", "8 256 8 16"},
-    {"Adreno", Architecture::kAdreno, kVendorQualcomm, 64, 128, 32768, 0, 0, "tile (32", "16 128 16 64"},
-    {"Ampere", Architecture::kNvidia, kVendorNvidia, 32, 32, 49152, 16, 16, "matrix (64", "16 128 16 32"},
-    {"RDNA3", Architecture::kAmdRdna, kVendorAmd, 32, 64, 65536, 16, 16, "matrix (64", "32 128 16 32"},
-};
-
-Capabilities device_of(const Family& family) {
-  Capabilities c =
-      gpu_of(family.vendor_id, family.least, family.most, shape(family.matrix_m, family.matrix_n, 16));
-  c.max_shared_memory_bytes = family.shared_bytes;
-  c.max_workgroup_subgroups = 64;
-  if (family.matrix_m == 0) {
-    c.cooperative_matrix = false;
-    c.matrix_shapes.clear();
-  }
-  return c;
-}
-
-// What the table of compilers (docs/compilers.txt) was read for: kernels that no compiler of the family
-// spills.
-TEST(Select, EachFamilyHasWhatItsRegistersHold) {
-  // As select_kernel() does, but whatever shaders this build has.
-  const auto chosen = [](const char* problem, const Capabilities& device) {
-    const AttentionDesc desc = desc_of(problem);
-    for (const Kernel& kernel : ordered_kernels(desc, device)) {
-      const auto config = kernel.configure(desc, device, table_tiles(kernel.name, desc, device));
-      if (config.ok()) return std::string(kernel.name) + " (" + config->summary;
-    }
-    return std::string("none");
-  };
-  for (const Family& family : kFamilies) {
-    SCOPED_TRACE(family.name);
-    const Capabilities device = device_of(family);
-    EXPECT_EQ(architecture(device), family.architecture);
-    const std::string prefill = chosen("h8 1024x1024 d128 f16", device);
-    EXPECT_TRUE(prefill.starts_with(family.prefill + std::string(" rows x 32 keys"))) << prefill;
-    const bool is_larger = device.vendor_id == kVendorAmd || device.vendor_id == kVendorNvidia;
-    const std::string large = chosen("h8 4096x4096 d128 f16", device);
-    EXPECT_EQ(large.find("128 rows x 32 keys") != std::string::npos, is_larger) << large;
-    const std::string decode = chosen("hq32 hkv8 1x4096 d128 f16", device);
-    const std::vector<std::string> numbers = words_of(family.decode);
-    EXPECT_TRUE(
-        decode.starts_with(message("decode (4 rows x ", numbers[0], " keys a step, ", numbers[1],
-                                   " invocations, ", numbers[2], " to a key, subgroups of ", numbers[3])))
-        << decode;
-  }
-}
-
 /// Those whose compilers reach sums of a loop through branches, docs/trials/gpu_compilers.md.
 TEST(Select, SomeFamiliesWriteOutTheStepsOfTile) {
   const auto writes_out = [](const Family& family, const TileSizes& tile) {
@@ -289,6 +191,7 @@ TEST(Select, SomeFamiliesWriteOutTheStepsOfTile) {
   TileSizes small = large;
   small.rows = 2;
   for (const Family& family : kFamilies) {
+    EXPECT_EQ(architecture(device_of(family)), family.architecture) << family.name;
     const bool is_amd = family.vendor_id == kVendorAmd;
     const bool is_always =
         family.vendor_id == kVendorNvidia || family.architecture == Architecture::kIntelGen12;
