@@ -97,9 +97,13 @@ using Draw = std::function<void(Canvas&)>;
 /// The end of a caption: which device, and the time of the call.
 [[nodiscard]] std::string device_and_date(const std::string& device);
 
-/// Elements of SVG for a page, without a background, in the colours of its text: for dark pages too.
+/// Elements of SVG for a page that has page_style(), without a background.
 [[nodiscard]] std::string draw_for_page(double width, double height, const std::string& name,
                                         const Draw& draw);
+
+/// A page's style sheet, light or dark as the reader's system is: --paper and --ink, and on dark paper the
+/// colours of SVG pictures (kColorPairs) too.
+[[nodiscard]] std::string page_style();
 
 /// Parts of draw_file(): one file for each format. Cells are an image in either.
 [[nodiscard]] std::string draw_svg(double width, double height, const Draw& draw);
