@@ -53,8 +53,9 @@ class SvgCanvas : public Canvas {
   }
 
   void lines(std::span<const Position> corners, const Stroke& stroke) override {
-    body_ += "<path d=\"" + path(corners) + "\" fill=\"none\"" + paint("stroke", stroke.color) +
-             " stroke-width=\"" + number(stroke.width) + "\" stroke-linejoin=\"round\"" +
+    body_ += "<path d=\"" + path(corners) + "\"" + (corners.size() > 2 ? " fill=\"none\"" : "") +
+             paint("stroke", stroke.color) +
+             (stroke.width == 1 ? "" : " stroke-width=\"" + number(stroke.width) + "\"") +
              (stroke.dashed ? " stroke-dasharray=\"5 4\"" : "") + "/>\n";
   }
 
@@ -101,7 +102,8 @@ class SvgCanvas : public Canvas {
 std::string whole(double width, double height, const std::string& attributes, const SvgCanvas& canvas) {
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\"" +
          attributes + " viewBox=\"0 0 " + number(width) + " " + number(height) +
-         "\" font-family=\"DejaVu Sans,Verdana,sans-serif\">\n" + canvas.body() + "</svg>\n";
+         "\" font-family=\"DejaVu Sans,Verdana,sans-serif\" stroke-linejoin=\"round\">\n" + canvas.body() +
+         "</svg>\n";
 }
 
 }  // namespace
