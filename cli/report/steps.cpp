@@ -55,12 +55,12 @@ constexpr const char* kCheckProblems[] = {
     "b3 h2 40x100 d64 f16 kv_lengths=100,3,77 window=20,0",
     "hq8 hkv2 2x512 d128 f16 page=16",
     "hq8 hkv2 2x512 d128 f16 cache=q8_0",
-    "matmul 130x72x200 f16 bias",
-    "matmul b2 65x129x96 f32 transposed=a",
-    "matmul 1x300x512 bf16 b=q8_0",
     "h2 100x130 d64 f16 causal backward",
     "hq4 hkv2 65x129 d40 bf16 mask=f32 sinks alibi=given backward",
     "b2 h2 70x130 d128 f32 dropout=0.1 kv_lengths=130,77 backward",
+    "matmul 130x72x200 f16 bias",
+    "matmul b2 65x129x96 f32 transposed=a",
+    "matmul 1x300x512 bf16 b=q8_0",
 };
 
 /// Whether an operation has a kernel of that name.
