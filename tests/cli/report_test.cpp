@@ -335,7 +335,7 @@ TEST(Report, RecordsCoresAndLoad) {
   const Json report = cli::make_report(request, Json::object(), [](const Json&, double) {});
   EXPECT_EQ(report["machine"]["cores"], 2);
   EXPECT_EQ(report["machine"]["load_at_begin"], 3);
-  EXPECT_EQ(report["machine"]["load_at_end"], load);
+  EXPECT_EQ(report["machine"].value("load_at_end", 0.0), load);
   EXPECT_EQ(report["steps"][0]["load"], 3.5);
   EXPECT_GE(cli::machine_cores(), 1U);
   EXPECT_GE(cli::machine_load(), 0) << "of this machine";
