@@ -22,7 +22,6 @@ constexpr double kTableRow = 24;
 constexpr double kTableRight = kPictureWidth - kPictureMargin;
 constexpr double kBottomMargin = 22;
 constexpr double kDiscRadius = 8.5, kPointRadius = 2.5;
-constexpr Color kUnderRoof = {0.955, 0.97, 0.99};
 
 /// A column of the table. `x` is the left edge of words, or the right edge of numbers.
 struct Column {

@@ -97,10 +97,13 @@ using Draw = std::function<void(Canvas&)>;
 /// The end of a caption: the device, and the time of the call.
 [[nodiscard]] std::string device_and_date(const std::string& device);
 
-/// Elements of SVG for a page. They have no background and use the colours of the page's text, so they fit
-/// dark pages.
+/// Elements of SVG for a page that has page_style(), without a background.
 [[nodiscard]] std::string draw_for_page(double width, double height, const std::string& name,
                                         const Draw& draw);
+
+/// A page's style sheet, light or dark as the reader's system is: --paper and --ink, and on dark paper the
+/// colours of SVG pictures (kColorPairs) too.
+[[nodiscard]] std::string page_style();
 
 /// The parts of draw_file(), in one file for each format. Both draw cells as an image.
 [[nodiscard]] std::string draw_svg(double width, double height, const Draw& draw);

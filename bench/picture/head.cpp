@@ -13,7 +13,7 @@ constexpr TextStyle kWarningText = {13, kSeriesColors[1], true}, kLegendText = {
 }  // namespace
 
 Stroke stroke_of(Look look, std::size_t color) {
-  constexpr Color kBand = {0.82, 0.84, 0.87}, kThin = {0.70, 0.80, 0.90}, kRoof = {0.20, 0.27, 0.38};
+  constexpr Color kBand = {0.82, 0.84, 0.87}, kThin = {0.70, 0.80, 0.90};
   switch (look) {
     case Look::kLine:
       return {series_color(color), 2};
@@ -24,9 +24,9 @@ Stroke stroke_of(Look look, std::size_t color) {
     case Look::kBand:
       return {kBand, 8};
     case Look::kRoof:
-      return {kRoof, 1.8};
+      return {kRoofInk, 1.8};
     case Look::kDashed:
-      return {kRoof, 1.4, true};
+      return {kRoofInk, 1.4, true};
   }
   return {};
 }

@@ -42,7 +42,6 @@ std::string base64(std::string_view bytes) {
 
 class SvgCanvas : public Canvas {
  public:
-  explicit SvgCanvas(bool is_for_page) : is_for_page_(is_for_page) {}
   [[nodiscard]] const std::string& body() const { return body_; }
 
   using Canvas::disc;
@@ -54,8 +53,9 @@ class SvgCanvas : public Canvas {
   }
 
   void lines(std::span<const Position> corners, const Stroke& stroke) override {
-    body_ += "<path d=\"" + path(corners) + "\" fill=\"none\"" + paint("stroke", stroke.color) +
-             " stroke-width=\"" + number(stroke.width) + "\" stroke-linejoin=\"round\"" +
+    body_ += "<path d=\"" + path(corners) + "\"" + (corners.size() > 2 ? " fill=\"none\"" : "") +
+             paint("stroke", stroke.color) +
+             (stroke.width == 1 ? "" : " stroke-width=\"" + number(stroke.width) + "\"") +
              (stroke.dashed ? " stroke-dasharray=\"5 4\"" : "") + "/>\n";
   }
 
@@ -92,29 +92,18 @@ class SvgCanvas : public Canvas {
     return text;
   }
 
-  /// On a page, ink has the colour of the page's text, lighter inks are shares of it, and white is the page's
-  /// background.
-  [[nodiscard]] std::string paint(const std::string& what, const Color& color) const {
-    const auto as = [&](const std::string& name) { return " " + what + "=\"" + name + "\""; };
-    if (!is_for_page_) return as(hexadecimal(color));
-    if (color == kInk) return as("currentColor");
-    if (color == kWhite) return as("var(--paper,#fff)");
-    for (const auto& [shade, opacity] : kShades) {
-      if (color == shade) return as("currentColor") + " " + what + "-opacity=\"" + opacity + "\"";
-    }
-    return as(hexadecimal(color));
+  static std::string paint(const std::string& what, const Color& color) {
+    return " " + what + "=\"" + hexadecimal(color) + "\"";
   }
 
-  static constexpr std::array<std::pair<Color, const char*>, 3> kShades = {
-      {{kSoftInk, ".7"}, {kGrid, ".15"}, {kFaintGrid, ".07"}}};
-  bool is_for_page_;
   std::string body_;
 };
 
 std::string whole(double width, double height, const std::string& attributes, const SvgCanvas& canvas) {
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\"" +
          attributes + " viewBox=\"0 0 " + number(width) + " " + number(height) +
-         "\" font-family=\"DejaVu Sans,Verdana,sans-serif\">\n" + canvas.body() + "</svg>\n";
+         "\" font-family=\"DejaVu Sans,Verdana,sans-serif\" stroke-linejoin=\"round\">\n" + canvas.body() +
+         "</svg>\n";
 }
 
 }  // namespace
@@ -143,7 +132,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string draw_svg(double width, double height, const Draw& draw) {
-  SvgCanvas canvas(false);
+  SvgCanvas canvas;
   canvas.fill(Box{0, 0, width, height}, kWhite);
   draw(canvas);
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" +
@@ -151,9 +140,25 @@ std::string draw_svg(double width, double height, const Draw& draw) {
 }
 
 std::string draw_for_page(double width, double height, const std::string& name, const Draw& draw) {
-  SvgCanvas canvas(true);
+  SvgCanvas canvas;
   draw(canvas);
   return whole(width, height, " role=\"img\" aria-label=\"" + escaped(name) + "\"", canvas);
+}
+
+std::string page_style() {
+  const auto sheet = [](const Color& paper, const Color& ink) {
+    return "--paper:" + hexadecimal(paper) + ";--ink:" + hexadecimal(ink) + "}\n";
+  };
+  std::string rules;
+  for (const auto& [light, dark] : kColorPairs) {
+    for (const std::string what : {"fill", "stroke"})
+      rules += "[" + what + "=\"" + hexadecimal(light) + "\"]{" + what + ":" + hexadecimal(dark) + "}";
+    rules += "\n";
+  }
+  static_assert(kColorPairs[0].light == kWhite && kColorPairs[1].light == kInk);
+  return ":root{color-scheme:light dark;" + sheet(kColorPairs[0].light, kColorPairs[1].light) +
+         "@media (prefers-color-scheme:dark){\n:root{" + sheet(kColorPairs[0].dark, kColorPairs[1].dark) +
+         rules + "}\n";
 }
 
 }  // namespace vkattn::picture

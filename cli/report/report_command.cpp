@@ -13,6 +13,7 @@
 #include "error.hpp"
 #include "open_runtime.hpp"
 #include "picture/canvas.hpp"
+#include "report/answers.hpp"
 #include "report/page.hpp"
 #include "report/steps.hpp"
 #include "runtime/input_file.hpp"
@@ -71,10 +72,36 @@ std::string read_picture(const std::filesystem::path& path) {
   return text.ok() ? *text : std::string();
 }
 
-std::size_t count_of(const Json& report, std::initializer_list<const char*> statuses) {
-  return static_cast<std::size_t>(std::ranges::count_if(report["steps"], [&](const Json& step) {
-    return std::ranges::find(statuses, step.value("status", "")) != statuses.end();
-  }));
+/// What went wrong, with the command to repeat it.
+std::string bad_steps(const Json& report) {
+  std::string text;
+  for (const Json& step : report["steps"]) {
+    if (!is_bad(text_of(step, "status"))) continue;
+    text += text_of(step, "status") + ": " + console::printable(text_of(step, "command")) + "\n  " +
+            console::printable(text_of(step, "message")) + "\n";
+  }
+  return text;
+}
+
+/// The verdict first.
+std::string summary_text(const Json& report, const std::filesystem::path& folder) {
+  const std::string left_out = left_out_text(report);
+  std::string text;
+  const auto add = [&](const std::string& sentence) {
+    for (const std::string& line : console::wrap(sentence, console::line_width())) text += line + "\n";
+  };
+  const bool is_good = report["device"].is_object() && count_of_bad(report) == 0;
+  for (const std::string& line :
+       console::wrap(console::printable(verdict(report)) + ".", console::line_width()))
+    text += console::colored(line, is_good ? console::Color::kGreen : console::Color::kRed) + "\n";
+  text += bad_steps(report);
+  add(console::count(count_of(report, {"done"}), "step") + " done, " +
+      std::to_string(count_of(report, {"refused"})) + " refused by a kernel, " +
+      std::to_string(count_of(report, {"left out"})) + " left out, " + std::to_string(count_of_bad(report)) +
+      " went wrong");
+  if (!left_out.empty()) add(left_out);
+  add(machine_text(report));
+  return text + "wrote " + console::printable((folder / "report.html").string()) + " and report.json\n";
 }
 
 int run_report(const ReportArguments& arguments, const Invocation& invocation) {
@@ -90,21 +117,14 @@ int run_report(const ReportArguments& arguments, const Invocation& invocation) {
     write_file(folder / "report.json", dump_json(report));
     write_file(folder / "report.html", report_page(report, read_picture(picture)));
     const Json& last = report["steps"].back();
-    const std::string status = last.value("status", "");
-    if (status != "done" && status != "refused" && status != "left out") {
-      bar.clear();
-      print(status + ": " + console::printable(last.value("command", "")) + "\n  " +
-            console::printable(last.value("message", "")) + "\n");
-    }
-    bar.update(share, last.value("section", "") + ", " + last.value("name", ""));
+    const std::size_t bad = count_of_bad(report);
+    const std::string warning = bad == 0 ? "" : std::to_string(bad) + " went wrong; ";
+    bar.update(share, warning + last.value("section", "") + ", " + last.value("name", ""));
   };
   const Json report = make_report(request, std::move(head), keep);
   bar.clear();
-  const std::size_t bad = count_of(report, {"wrong", "failed", "crashed", "hung"});
-  print(console::count(count_of(report, {"done"}), "step") + " done, " +
-        std::to_string(count_of(report, {"refused"})) + " refused by a kernel, " +
-        std::to_string(count_of(report, {"left out"})) + " left out, " + std::to_string(bad) +
-        " went wrong\nwrote " + console::printable((folder / "report.html").string()) + " and report.json\n");
+  const std::size_t bad = count_of_bad(report);
+  print(summary_text(report, folder));
   if (report["device"].is_null())
     fail_device("no device was found: " + report["steps"][0].value("message", ""));
   if (bad != 0) fail(console::count(bad, "step") + " went wrong, as the page's first table says");
@@ -116,18 +136,23 @@ int run_report(const ReportArguments& arguments, const Invocation& invocation) {
 Command add_report_command(CLI::App& parent, const Invocation& invocation) {
   CLI::App& app = add_subcommand(parent, "report", "Check, time and tune a device, and write a page");
   auto a = std::make_shared<ReportArguments>();
-  add_value(app, "--minutes", a->minutes, "M",
-            "Time for all of it, default 10; what does not fit is left out, the most telling comes first");
+  add_value(
+      app, "--minutes", a->minutes, "M",
+      "Time for all of it, default 10; what does not fit is left out, something of everything comes first");
   add_value(app, "--output", a->output, "FOLDER",
             std::string("Where report.html and report.json go, default ").append(kDefaultFolder));
   add_device_option(app, a->device);
   set_help(
       app, "vkattn report [OPTIONS]",
-      "The device's peaks and a small suite come first; then what the driver's compiler says of each\n"
-      "kernel's pipelines, each kernel checked on up to sixteen problems, prefill, decode, the fixed cost\n"
-      "of small problems, splits over the keys and tuning. Each step runs in a process of its own: a driver\n"
-      "that crashes or hangs is a line of the report. Files are written after each step. Close the programs\n"
-      "that use the device; attach report.json to an issue.\n\n"
+      "Each kernel is checked first, in each type, and timed; then come the device's peaks with a small\n"
+      "suite, and something of all else: what the driver's compiler says of each kernel's pipelines,\n"
+      "prefill, decode, the fixed cost of small problems, splits over the keys, gradients and matrix\n"
+      "multiplications. With more time each kernel is checked on up to eighteen problems, the rest is\n"
+      "measured, and block sizes are tuned. On an idle machine two minutes suffice for\n"
+      "a check of every kernel.\n\n"
+      "Each step runs in a process of its own: a driver that crashes or hangs is a line of the report. A\n"
+      "step that exceeds its time on a busy machine is repeated before it counts as hung. Files are written\n"
+      "after each step. Close the programs that use the device; attach report.json to an issue.\n\n"
       "Examples:\n"
       "  vkattn report\n"
       "  vkattn report --minutes 3 --device NVIDIA --output my-gpu\n");

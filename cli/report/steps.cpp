@@ -13,23 +13,43 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "problem/problem.hpp"
-#include "report/child_process.hpp"
 
 namespace vkattn::cli {
 namespace {
+
+/// The order of a report: what tells most comes first, something of everything before all of anything.
+enum Round {
+  kEachKernel,   ///< a check of each kernel of each operation
+  kEachSpeed,    ///< how fast each is
+  kEachType,     ///< a check of each in its other types
+  kPeaks,        ///< and a small suite
+  kEachSection,  ///< the first step of each other section, or of each kernel there
+  kOtherChecks,
+  kOthers
+};
 
 constexpr const char* kStatisticsProblems[] = {
     "h8 1024x1024 d64 f16",          "h8 1024x1024 d128 f16",          "hq32 hkv8 1x4096 d128 f16",
     "h8 1024x1024 d64 f16 backward", "h8 1024x1024 d128 f16 backward", "matmul 1024x2304x768 f16 bias",
     "matmul 1024x1024x1024 f32"};
 
+/// A problem that all kernels of attention are timed on, and its name in sentences.
+struct KernelProblem {
+  const char* problem;
+  const char* name;
+};
+constexpr KernelProblem kKernelProblems[] = {{"h8 1024x1024 d64 f16", "1024 queries"},
+                                             {"hq32 hkv8 1x4096 d128 f16", "one query"}};
+
 /// A spread over types, dims, few and many rows, and features.
 constexpr const char* kCheckProblems[] = {
     "h2 197x203 d64 f16 causal lse",
+    "hq8 hkv2 1x1000 d128 f16",
     "h3 130x65 d128 f16",
     "h2 100x300 d80 f32",
+    "hq8 hkv2 2x500 d64 f32",
     "h2 70x130 d256 bf16",
-    "hq8 hkv2 1x1000 d128 f16",
+    "hq4 hkv1 1x700 d128 bf16",
     "hq4 hkv1 4x777 d64 f16 sinks",
     "hq4 hkv2 65x129 d96 f16 mask=bits alibi softcap=30",
     "b3 h2 40x100 d64 f16 kv_lengths=100,3,77 window=20,0",
@@ -43,13 +63,13 @@ constexpr const char* kCheckProblems[] = {
     "matmul 1x300x512 bf16 b=q8_0",
 };
 
-/// Whether a problem's operation has a kernel of that name.
-bool has_kernel(const char* problem, std::string_view kernel) {
+/// Whether an operation has a kernel of that name.
+bool has_kernel(bench::Operation operation, std::string_view kernel) {
   const auto names = [&](const std::vector<KernelSupport>& all) {
     return std::ranges::find(all, kernel, &KernelSupport::kernel) != all.end();
   };
   // Names do not depend on the device, and of an invalid problem they come with the reason against it.
-  switch (take(bench::parse_problem(problem)).operation) {
+  switch (operation) {
     case bench::Operation::kBackward:
       return names(kernel_support(BackwardDesc{}, Capabilities{}));
     case bench::Operation::kMatmul:
@@ -58,6 +78,19 @@ bool has_kernel(const char* problem, std::string_view kernel) {
       break;
   }
   return true;
+}
+
+bench::Operation operation_of(const char* problem) {
+  return take(bench::parse_problem(problem)).operation;
+}
+
+/// The word of a problem's string that is a type; all of these problems have one.
+std::string type_of(const char* problem) {
+  const std::string words = std::string(" ") + problem + " ";
+  for (const std::string type : {"bf16", "f16"}) {
+    if (words.find(" " + type + " ") != std::string::npos) return type;
+  }
+  return "f32";
 }
 
 /// The words of a command, on the device that the report is about.
@@ -84,35 +117,68 @@ std::vector<std::string> sweep_options(const ReportRequest& request) {
   return {"--repeat", "20", "--max-seconds", console::fixed(problem_seconds(request), 1)};
 }
 
-ReportStep sweep(const ReportRequest& request, const char* section, const std::string& name,
-                 std::vector<std::string> problems, std::vector<std::string> options = {}) {
+void add_sweep(const ReportRequest& request, const char* section, const std::string& name,
+               std::vector<std::string> problems, std::vector<ReportStep>& steps,
+               std::vector<std::string> options = {}) {
   for (const std::string& word : sweep_options(request)) options.push_back(word);
   // Beside its executions a problem is compiled, filled and checked.
   const double limit = static_cast<double>(problems.size()) * (problem_seconds(request) + 15);
-  return {section, name, bench_words(request, std::move(problems), options), {}, limit};
+  const bool is_first = steps.empty() || steps.back().section != section;
+  steps.push_back({section,
+                   name,
+                   bench_words(request, std::move(problems), options),
+                   {},
+                   limit,
+                   is_first ? kEachSection : kOthers});
 }
 
 void add_peaks(const ReportRequest& request, std::vector<ReportStep>& steps) {
   std::vector<std::string> words{"bench", "--suite", "smoke", "--json"};
   if (request.can_plot) words.insert(words.end(), {"--plot", request.folder + "/roofline.svg"});
-  steps.push_back({"peaks", "peaks and suite smoke", on_device(request, std::move(words)), {}, 120});
+  steps.push_back({"peaks", "peaks and suite smoke", on_device(request, std::move(words)), {}, 120, kPeaks});
 }
 
 void add_statistics(const ReportRequest& request, const std::string& kernel, std::vector<ReportStep>& steps) {
+  Round round = kEachSection;
   for (const char* const problem : kStatisticsProblems) {
-    if (!has_kernel(problem, kernel)) continue;
+    if (!has_kernel(operation_of(problem), kernel)) continue;
     std::vector<std::string> words{"kernels", problem, "--stats", "--json", "--kernel", kernel};
-    steps.push_back({"statistics", problem, on_device(request, std::move(words)), kernel, request.limit_s});
+    steps.push_back(
+        {"statistics", problem, on_device(request, std::move(words)), kernel, request.limit_s, round});
+    round = kOthers;
   }
 }
 
-void add_checks(const ReportRequest& request, const std::string& kernel, std::vector<ReportStep>& steps) {
+/// A problem on one kernel.
+ReportStep kernel_step(const ReportRequest& request, const char* section, const char* name,
+                       const char* problem, const std::string& kernel, const char* repeat, Round round) {
+  const std::vector<std::string> options{"--kernel", kernel, "--repeat", repeat, "--max-seconds", "2"};
+  return {section, name, bench_words(request, {problem}, options), kernel, request.limit_s, round};
+}
+
+void add_speeds(const ReportRequest& request, const std::vector<std::string>& kernels,
+                std::vector<ReportStep>& steps) {
+  for (const auto& [problem, name] : kKernelProblems) {
+    for (const std::string& kernel : kernels)
+      steps.push_back(kernel_step(request, "kernels", name, problem, kernel, "10", kEachSpeed));
+  }
+}
+
+/// Problem by problem, so that all kernels have come equally far at any time.
+void add_checks(const ReportRequest& request, const std::vector<std::string>& kernels,
+                std::vector<ReportStep>& steps) {
+  std::set<std::string> begun;
   for (const char* const problem : kCheckProblems) {
-    if (!has_kernel(problem, kernel)) continue;
-    steps.push_back(
-        {"checks", problem,
-         bench_words(request, {problem}, {"--kernel", kernel, "--repeat", "3", "--max-seconds", "2"}), kernel,
-         request.limit_s});
+    const bench::Operation operation = operation_of(problem);
+    const std::string type = type_of(problem);
+    for (const std::string& kernel : kernels) {
+      if (!has_kernel(operation, kernel)) continue;
+      ReportStep step = kernel_step(request, "checks", problem, problem, kernel, "3", kOtherChecks);
+      step.group = std::to_string(static_cast<int>(operation)) + " " + type + " " + kernel;
+      step.is_later = !begun.insert(step.group).second;
+      if (!step.is_later) step.round = type == "f16" ? kEachKernel : kEachType;
+      steps.push_back(std::move(step));
+    }
   }
 }
 
@@ -123,7 +189,7 @@ void add_training_sweeps(const ReportRequest& request, std::vector<ReportStep>& 
       const std::string size = std::to_string(length);
       problems.push_back("h16 " + size + "x" + size + " " + words + " backward");
     }
-    steps.push_back(sweep(request, "backward", words, problems));
+    add_sweep(request, "backward", words, problems, steps);
   }
   for (const char* const words : {"f16", "bf16", "f32", "f16 b=q8_0"}) {
     std::vector<std::string> problems;
@@ -131,7 +197,7 @@ void add_training_sweeps(const ReportRequest& request, std::vector<ReportStep>& 
       const std::string size = std::to_string(length);
       problems.push_back("matmul " + size + "x" + size + "x" + size + " " + words);
     }
-    steps.push_back(sweep(request, "matmul", words, problems));
+    add_sweep(request, "matmul", words, problems, steps);
   }
 }
 
@@ -142,24 +208,23 @@ void add_sweeps(const ReportRequest& request, std::vector<ReportStep>& steps) {
       const std::string size = std::to_string(length);
       problems.push_back("h16 " + size + "x" + size + " " + words);
     }
-    steps.push_back(sweep(request, "prefill", words, problems));
+    add_sweep(request, "prefill", words, problems, steps);
   }
   for (const int rows : {1, 4, 8, 16}) {
     std::vector<std::string> problems;
     for (const int keys : {4096, 32768, 131072}) {
       problems.push_back("hq" + std::to_string(8 * rows) + " hkv8 1x" + std::to_string(keys) + " d128 f16");
     }
-    steps.push_back(
-        sweep(request, "decode", console::count(static_cast<std::uint64_t>(rows), "row"), problems));
+    add_sweep(request, "decode", console::count(static_cast<std::uint64_t>(rows), "row"), problems, steps);
   }
   std::vector<std::string> small;
   for (int keys = 64; keys <= 4096; keys *= 2) {
     small.push_back("hq32 hkv8 1x" + std::to_string(keys) + " d128 f16");
   }
-  steps.push_back(sweep(request, "fixed", "one token", small));
+  add_sweep(request, "fixed", "one token", small, steps);
   for (int parts = 1; parts <= 64; parts *= 2) {
-    steps.push_back(sweep(request, "splits", std::to_string(parts), {"hq32 hkv8 1x32768 d128 f16"},
-                          {"--kv-splits", std::to_string(parts)}));
+    add_sweep(request, "splits", std::to_string(parts), {"hq32 hkv8 1x32768 d128 f16"}, steps,
+              {"--kv-splits", std::to_string(parts)});
   }
 }
 
@@ -170,71 +235,8 @@ void add_tune(const ReportRequest& request, std::vector<ReportStep>& steps) {
     std::vector<std::string> words{"tune",          problem,
                                    "--max-seconds", console::fixed(seconds, 0),
                                    "--output",      request.folder + "/tuning.json"};
-    steps.push_back({"tune", problem, on_device(request, std::move(words)), {}, 3 * seconds + 60});
+    steps.push_back({"tune", problem, on_device(request, std::move(words)), {}, 3 * seconds + 60, kOthers});
   }
-}
-
-std::string last_line(std::string_view text) {
-  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  const std::size_t line = text.rfind('\n');
-  return std::string(line == std::string_view::npos ? text : text.substr(line + 1));
-}
-
-/// Of what `vkattn bench` and `vkattn kernels` did not like: where that is only that kernels do not take some
-/// problems, it is an answer, and no fault of the device's.
-std::string status_of_results(const Json& data) {
-  if (data.is_object() && data.contains("refused")) return "refused";
-  if (!data.is_object() || !data.contains("results")) return "failed";
-  bool measured = false;
-  for (const Json& row : data["results"]) {
-    const std::string outcome = row.value("outcome", "");
-    if (outcome != "measured" && outcome != "skipped" && outcome != "refused") return "failed";
-    measured = measured || outcome == "measured";
-  }
-  return measured ? "done" : "refused";
-}
-
-std::string status_of(const ChildResult& child, const Json& data) {
-  switch (child.end) {
-    case ChildResult::End::kSignalled:
-      return "crashed";
-    case ChildResult::End::kTimedOut:
-      return "hung";
-    case ChildResult::End::kNotStarted:
-      return "failed";
-    case ChildResult::End::kExited:
-      break;
-  }
-  if (child.code == 0) return "done";
-  if (child.code == kExitFailure) return "wrong";
-  return status_of_results(data);
-}
-
-std::string message_of(const ChildResult& child, double limit_s) {
-  constexpr std::string_view kOwnName = "vkattn: ";
-  std::string said = console::printable(last_line(child.err));
-  if (said.starts_with(kOwnName)) said.erase(0, kOwnName.size());
-  switch (child.end) {
-    case ChildResult::End::kSignalled:
-      return "ended by signal " + std::to_string(child.code) + (said.empty() ? "" : ": " + said);
-    case ChildResult::End::kTimedOut:
-      return "ended after " + console::duration(limit_s * 1e9) + (said.empty() ? "" : ": " + said);
-    default:
-      return said;
-  }
-}
-
-Json step_json(const ReportStep& step) {
-  std::string command = "vkattn";
-  for (const std::string& word : step.arguments) command += " " + console::shell_word(word);
-  return Json{{"section", step.section}, {"name", step.name}, {"kernel", step.kernel}, {"command", command}};
-}
-
-Json left_out(const ReportStep& step, const std::string& why) {
-  Json json = step_json(step);
-  json["status"] = "left out";
-  json["message"] = why;
-  return json;
 }
 
 std::vector<std::string> kernels_of(const Json& device) {
@@ -268,67 +270,18 @@ Json chosen_device(const Json& step) {
 std::vector<ReportStep> report_steps(const ReportRequest& request, const Json& device) {
   std::vector<ReportStep> steps;
   const std::vector<std::string> kernels = kernels_of(device);
+  add_checks(request, kernels, steps);
+  add_speeds(request, kernels, steps);
   add_peaks(request, steps);
   const bool tells = device.contains("features") && device["features"].value("pipeline_statistics", false);
   for (const std::string& kernel : kernels) {
     if (tells) add_statistics(request, kernel, steps);
   }
-  for (const std::string& kernel : kernels) add_checks(request, kernel, steps);
   add_sweeps(request, steps);
   add_training_sweeps(request, steps);
   add_tune(request, steps);
+  std::ranges::stable_sort(steps, {}, &ReportStep::round);
   return steps;
-}
-
-Json run_step(const ReportRequest& request, const ReportStep& step, double remaining_s) {
-  std::vector<std::string> words{request.program};
-  words.insert(words.end(), step.arguments.begin(), step.arguments.end());
-  const double limit_s = std::min(step.limit_s, remaining_s);
-  const ChildResult child =
-      run_child(words, std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1000)));
-  Json data = Json::parse(child.out, nullptr, /*allow_exceptions=*/false);
-  if (data.is_discarded()) data = child.out.empty() ? Json() : Json(child.out);
-  Json json = step_json(step);
-  json["status"] = status_of(child, data);
-  json["exit_code"] = child.code;
-  json["seconds"] = child.seconds;
-  json["message"] = message_of(child, limit_s);
-  if (child.end == ChildResult::End::kTimedOut && limit_s < step.limit_s) {
-    json["status"] = "left out";
-    json["message"] = "the time was over after " + console::duration(limit_s * 1e9) + " of it";
-  }
-  json["data"] = std::move(data);
-  return json;
-}
-
-Json make_report(const ReportRequest& request, Json head,
-                 const std::function<void(const Json& report, double share)>& keep) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  Json report = std::move(head);
-  report["device"] = nullptr;
-  report["steps"] = Json::array();
-  // Without the device there is no report: this step has its time even where the report has little.
-  const ReportStep device = device_step(request);
-  report["steps"].push_back(run_step(request, device, device.limit_s));
-  report["device"] = chosen_device(report["steps"][0]);
-  keep(report, 0);
-  if (report["device"].is_null()) return report;
-  const std::vector<ReportStep> steps = report_steps(request, report["device"]);
-  std::set<std::string> hung;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const ReportStep& step = steps[i];
-    const double remaining = request.seconds - elapsed();
-    Json result = remaining < 1                ? left_out(step, "the time was over")
-                  : hung.contains(step.kernel) ? left_out(step, "the kernel " + step.kernel + " hung before")
-                                               : run_step(request, step, remaining);
-    if (result["status"] == "hung" && !step.kernel.empty()) hung.insert(step.kernel);
-    report["steps"].push_back(std::move(result));
-    keep(report, static_cast<double>(i + 1) / static_cast<double>(steps.size()));
-  }
-  return report;
 }
 
 }  // namespace vkattn::cli

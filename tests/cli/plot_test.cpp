@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <random>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -232,6 +233,16 @@ TEST_F(PlotDrawing, SvgIsWhole) {
   EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
   EXPECT_TRUE(has(svg, "viewBox=\"0 0 1200 "));
   EXPECT_TRUE(has(svg, "</svg>"));
+  EXPECT_TRUE(has(svg, ">share of its roof</text>")) << "text is text";
+  EXPECT_LT(svg.size(), 40000U);
+}
+
+TEST_F(PlotDrawing, EachColorHasAnotherOnDarkPages) {
+  const auto svg = must(bench::draw_plot(bench::plot_data(made_up_report("game")), Format::kSvg));
+  const std::string style = picture::page_style();
+  const std::regex color("(fill|stroke)=\"(#[0-9a-f]{6})\"");
+  for (std::sregex_iterator it(svg.begin(), svg.end(), color), end; it != end; ++it)
+    ASSERT_TRUE(has(style, "[" + it->str() + "]{" + it->str(1) + ":#"));
 }
 
 TEST_F(PlotDrawing, OddReportsAreDrawnAndEmptyOnesRefused) {

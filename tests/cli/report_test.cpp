@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,8 @@ ReportRequest broken_tool(const TempFolder& folder) {
   ReportRequest request;
   request.program = (folder / "vkattn").string();
   request.folder = folder.path().string();
+  request.cores = 2;
+  request.load = [] { return 0.5; };
   return request;
 }
 
@@ -184,28 +187,33 @@ class ReportOfABrokenDriver : public testing::Test {
 TEST_F(ReportOfABrokenDriver, HasALineForWhateverHappened) {
   EXPECT_EQ(report_["device"]["name"], "Fake");
   EXPECT_EQ(share_, 1);
-  EXPECT_EQ(count("tile", "crashed"), 16U) << "of attention, gradients and multiplications";
-  EXPECT_EQ(count("decode", "failed"), 10U) << "it has no others";
+  EXPECT_EQ(count("tile", "crashed"), 18U) << "of attention, gradients and multiplications";
+  EXPECT_EQ(count("decode", "failed"), 12U) << "it has no others";
   EXPECT_EQ(count("lane", "wrong"), 1U);
   EXPECT_EQ(count("lane", "refused"), 1U);
-  EXPECT_EQ(count("lane", "done"), 14U);
-  EXPECT_EQ(count("matrix", "hung", "statistics"), 1U);
+  EXPECT_EQ(count("lane", "done"), 16U);
+  EXPECT_EQ(count("lane", "done", "kernels"), 2U);
   EXPECT_EQ(count("lane", "refused", "statistics"), 1U) << "which is an answer";
   EXPECT_EQ(count("lane", "done", "statistics"), 6U);
   EXPECT_EQ(count("decode", "failed", "statistics"), 3U) << "it has lost the device";
-  EXPECT_GE(count("matrix", "left out"), 10U) << "what hung once would hang ten times";
+  EXPECT_EQ(count("matrix", "hung"), 1U);
+  EXPECT_EQ(count("matrix", "left out"), 17U) << "what hung once would hang seventeen times";
+  EXPECT_EQ(count("matrix", "left out", "statistics"), 7U);
   EXPECT_EQ(count("matrix2", "left out"), 0U) << "the device does not have it";
 }
 
 TEST_F(ReportOfABrokenDriver, ThePageShowsIt) {
   const std::string page = cli::report_page(report_, "<?xml?><svg>roof</svg>");
-  for (const char* const part :
-       {"ended by signal 11", "ended after 500 ms", "the device was lost", "right, 0.25",
-        "<b>pass &amp; more</b>; Registers 40<br>", "refused: no &lt;f32&gt;", "Gradients, 16 heads",
-        "Matrix multiplication, square", "<svg>roof</svg>"}) {
+  for (const char* const part : {"ended by signal 11", "ended after 500 ms", "the device was lost",
+                                 "right, largest error 0.25 of its tolerance",
+                                 "<b>pass &amp; more</b>; Registers 40<br>", "refused: no &lt;f32&gt;",
+                                 "Gradients, 16 heads", "Matrix multiplication, square", "<svg>roof</svg>"}) {
     EXPECT_TRUE(has(page, part));
   }
   EXPECT_FALSE(has(page, "<?xml"));
+  EXPECT_TRUE(has(page, "\">&lt;no&gt;</li>")) << "the reason of a refusal";
+  EXPECT_TRUE(has(page, "refused <sup><a href=\"#checks"));
+  EXPECT_FALSE(has(page, " title=")) << "nothing is for the pointer alone";
   EXPECT_FALSE(has(page, "<no>")) << "what others say is text, not markup";
   EXPECT_TRUE(has(page, "vkattn bench &quot;") || has(page, "vkattn bench &#39;") ||
               has(page, "vkattn bench '"))
@@ -220,6 +228,117 @@ TEST(Report, LeavesOutWhatTheTimeDoesNotSufficeFor) {
   ASSERT_GT(report["steps"].size(), 1U);
   EXPECT_EQ(report["steps"].back()["status"], "left out");
   EXPECT_TRUE(has(report["steps"].back()["message"].get<std::string>(), "the time was over"));
+}
+
+/// Where steps of a section and kernel are among all.
+std::vector<std::size_t> places_of(const std::vector<cli::ReportStep>& steps, const std::string& section,
+                                   const std::string& kernel = "") {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].section == section && (kernel.empty() || steps[i].kernel == kernel)) places.push_back(i);
+  }
+  return places;
+}
+
+TEST(Report, AsksSomethingOfEverythingFirst) {
+  const Json device = Json::parse(R"({"features": {"pipeline_statistics": true}, "kernels": [
+    {"name": "lane", "available": true}, {"name": "tile", "available": true},
+    {"name": "decode", "available": true}, {"name": "matrix", "available": true}]})");
+  const std::vector<cli::ReportStep> steps = cli::report_steps({}, device);
+  // Ten kernels: four of attention, three of gradients, three of multiplications; then how fast four are.
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(steps.at(i).section, "checks") << i;
+    EXPECT_TRUE(has(steps[i].name, " f16")) << i;
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(steps[i].group, steps[j].group);
+  }
+  EXPECT_EQ(places_of(steps, "kernels"), (std::vector<std::size_t>{10, 11, 12, 13, 14, 15, 16, 17}));
+  std::set<std::string> groups;
+  const std::size_t peaks = places_of(steps, "peaks").at(0);
+  for (std::size_t i = 0; i < peaks; ++i) groups.insert(steps[i].group);
+  EXPECT_EQ(groups.size(), 1 + 10U * 3) << "each kernel in each type; the speeds have no group";
+  for (const std::size_t i : places_of(steps, "checks")) EXPECT_TRUE(groups.contains(steps[i].group));
+  // No section's second step comes before another's first, and no kernel is checked far ahead of others.
+  std::size_t last_first = 0;
+  for (const char* const section :
+       {"statistics", "prefill", "decode", "fixed", "splits", "backward", "matmul"})
+    last_first = std::max(last_first, places_of(steps, section).at(0));
+  for (const char* const section : {"prefill", "decode", "splits", "backward", "matmul"})
+    EXPECT_GT(places_of(steps, section).at(1), last_first) << section;
+  EXPECT_LT(last_first, places_of(steps, "checks", "lane").at(9));
+  EXPECT_LT(places_of(steps, "checks", "matrix").at(9), places_of(steps, "checks", "lane").at(10));
+}
+
+TEST(Report, FollowsARefusalWithTheNextProblemOfTheKernelAndType) {
+  const TempFolder folder;
+  ReportRequest request = broken_tool(folder);
+  request.seconds = 20;
+  write_file(folder / "vkattn", R"(#!/bin/sh
+case "$*" in
+  devices*) echo '{"choice": "device 0 Fake: chosen", "devices": [{"index": 0, "name": "Fake",
+    "kernels": [{"name": "decode", "available": true}]}]}' ;;
+  *"1x"*|*"4x777"*) echo '{"results": [{"outcome": "measured", "check": {"largest_share_of_tolerance": 0.5}}]}' ;;
+  *) echo '{"results": [{"outcome": "refused", "message": "too many rows"}]}'; exit 3 ;;
+esac
+)");
+  const Json report = cli::make_report(request, Json::object(), [](const Json&, double) {});
+  std::vector<std::string> names;
+  for (const Json& step : report["steps"]) names.push_back(step["name"].get<std::string>());
+  ASSERT_GT(names.size(), 12U);
+  const std::vector<std::string> begun(names.begin() + 1, names.begin() + 6);
+  EXPECT_EQ(begun, (std::vector<std::string>{"h2 197x203 d64 f16 causal lse", "hq8 hkv2 1x1000 d128 f16",
+                                             "1024 queries", "one query", "h2 100x300 d80 f32"}))
+      << "with one f16 problem taken, the others wait";
+  EXPECT_EQ(names[6], "hq8 hkv2 2x500 d64 f32");
+  EXPECT_EQ(names[7], "h2 70x130 d256 bf16");
+  EXPECT_EQ(names[8], "hq4 hkv1 1x700 d128 bf16");
+}
+
+/// A step that takes longer than its limit the first time, and how it ends on a machine with that load.
+Json slow_step(const TempFolder& folder, double load, double remaining_s, const char* then) {
+  ReportRequest request = broken_tool(folder);
+  write_file(folder / "vkattn", std::string("#!/bin/sh\ncd \"$(dirname \"$0\")\"\n") +
+                                    "if [ -e begun ]; then " + then + "; fi\n: > begun\nexec sleep 60\n");
+  std::filesystem::remove(folder / "begun");
+  request.load = [load] { return load; };
+  return cli::run_step(request, {"prefill", "d64", {"bench"}, "", 0.7}, remaining_s);
+}
+
+TEST(Report, RepeatsAStepThatExceedsItsTimeOnABusyMachine) {
+  const TempFolder folder;
+  const char* const kDone = "echo '{}'; exit 0";
+  Json step = slow_step(folder, 7, 60, kDone);
+  EXPECT_EQ(step["status"], "done");
+  EXPECT_EQ(step["message"], "took longer than 700 ms at first, with a load of 7.0 on 2 cores");
+  EXPECT_EQ(step["load"], 7);
+  step = slow_step(folder, 2, 60, kDone);
+  EXPECT_EQ(step["status"], "hung") << "two cores with two things to do are not busy";
+  EXPECT_EQ(step["message"], "ended after 700 ms");
+  step = slow_step(folder, -1, 60, kDone);
+  EXPECT_EQ(step["status"], "hung") << "where the system tells no load";
+  step = slow_step(folder, 7, 60, "exec sleep 60");
+  EXPECT_EQ(step["status"], "hung");
+  EXPECT_TRUE(
+      has(step["message"].get<std::string>(), "at first, with a load of 7.0 on 2 cores; ended after 1.40 s"));
+  for (const double remaining_s : {1.0, 1.9}) {  // of which the second try gets nothing, or too little
+    step = slow_step(folder, 7, remaining_s, "exec sleep 60");
+    EXPECT_EQ(step["status"], "left out") << "nobody knows whether it hangs: " << step;
+    EXPECT_EQ(step["out_of_time"], true);
+  }
+}
+
+TEST(Report, RecordsCoresAndLoad) {
+  const TempFolder folder;
+  ReportRequest request = broken_tool(folder);
+  request.seconds = 1.5;
+  double load = 2.5;
+  request.load = [&load] { return load += 0.5; };
+  const Json report = cli::make_report(request, Json::object(), [](const Json&, double) {});
+  EXPECT_EQ(report["machine"]["cores"], 2);
+  EXPECT_EQ(report["machine"]["load_at_begin"], 3);
+  EXPECT_EQ(report["machine"].value("load_at_end", 0.0), load);
+  EXPECT_EQ(report["steps"][0]["load"], 3.5);
+  EXPECT_GE(cli::machine_cores(), 1U);
+  EXPECT_GE(cli::machine_load(), 0) << "of this machine";
 }
 
 TEST(Report, IsAboutTheDeviceThatTheRuntimeChose) {
@@ -248,7 +367,6 @@ TEST(Chart, HasAMarkForEachPointAndNamesLines) {
   EXPECT_TRUE(has(svg, "two, 64: 0"));
   EXPECT_FALSE(has(svg, "nothing"));
   EXPECT_FALSE(has(svg, "nan"));
-  EXPECT_TRUE(has(svg, "currentColor"));
   EXPECT_FALSE(has(svg, "width=\"640\" height")) << "a page has a background of its own";
   EXPECT_EQ(picture::draw_chart_for_page({"t", "", "y", {{"none", {}}}}, "x"), "");
 }
