@@ -7,6 +7,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "work.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -100,12 +101,14 @@ std::string backward_kernel(const std::string& kernel, const std::string& backwa
 GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc, const PlanOptions& options,
                               InputFile& grad_output, RunOutputs& outputs, bool check) {
   const BackwardPlan plan = take(transfer.runtime.make_plan(desc, options));
+  constexpr double kProducts = 2.5;  // a backward pass has five products, a forward pass two
+  const double flops = kProducts * bench::count_work(transfer.run.problem()).flops;
   harness::BackwardRun run =
       take(harness::BackwardRun::after(transfer.runtime, std::move(transfer.run), desc));
   upload_gradient(transfer, grad_output, run.desc().grad_output->type,
                   run.tensor(&BackwardTensors::grad_output));
   transfer.bar.update(0, "computing gradients");
-  GradientOutcome outcome{std::string(plan.kernel_name()), take(run.execute(plan)), check};
+  GradientOutcome outcome{std::string(plan.kernel_name()), execute_timed(run, plan, flops), check};
   for (const OutputRow& row : output_rows()) {
     std::optional<OutputFile>& file = outputs.*row.file;
     if (!row.is_gradient() || !file) continue;

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "execution.hpp"
 #include "harness/backward_run.hpp"
 #include "run_inputs.hpp"
 #include "run_outputs.hpp"
@@ -26,7 +27,7 @@ void require_inputs_with_gradients(const OutputPaths& paths, const RunInputs& in
 /// The results of a backward pass for its report.
 struct GradientOutcome {
   std::string kernel;
-  double execute_ns = 0;
+  Execution execution;
   bool is_checked = false;
   double largest_share = 0;  ///< share of a gradient's tolerance
   std::string wrong;         ///< the checked quantities that are wrong; empty if all are right

@@ -82,6 +82,10 @@ class Canvas {
 /// Lines that are no wider than `width`, except a single wider word. No lines for an empty text.
 [[nodiscard]] std::vector<std::string> wrapped(const std::string& text, const TextStyle& style, double width);
 
+/// The characters of the texts for which the font of a PNG has no glyph, each once. An SVG has its viewer's
+/// fonts.
+[[nodiscard]] std::string missing_glyphs(std::span<const std::string> texts);
+
 /// The text with characters replaced that HTML and SVG would take for markup.
 [[nodiscard]] std::string escaped(std::string_view text);
 

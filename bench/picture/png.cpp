@@ -169,6 +169,35 @@ double text_width(const std::string& text, const TextStyle& style) {
   return extents.x_advance;
 }
 
+std::string missing_glyphs(std::span<const std::string> texts) {
+  const Context scratch(cairo_create(make_surface(1, 1).get()));
+  set_font(scratch.get(), {});
+  cairo_scaled_font_t* const font = cairo_get_scaled_font(scratch.get());
+  std::string missing;
+  for (const std::string& text : texts) {
+    cairo_glyph_t* glyphs = nullptr;
+    int count = 0;
+    cairo_text_cluster_t* clusters = nullptr;  // the bytes of each character, and the glyphs that they become
+    int cluster_count = 0;
+    cairo_text_cluster_flags_t flags{};
+    cairo_scaled_font_text_to_glyphs(font, 0, 0, text.data(), static_cast<int>(text.size()), &glyphs, &count,
+                                     &clusters, &cluster_count, &flags);
+    std::size_t byte = 0;
+    int glyph = 0;
+    for (int i = 0; i < cluster_count; ++i) {
+      const std::string character = text.substr(byte, static_cast<std::size_t>(clusters[i].num_bytes));
+      const bool is_there =
+          clusters[i].num_glyphs == 0 || glyphs[glyph].index != 0;  // 0: the font's empty box
+      if (!is_there && missing.find(character) == std::string::npos) missing += character;
+      byte += character.size();
+      glyph += clusters[i].num_glyphs;
+    }
+    cairo_glyph_free(glyphs);
+    cairo_text_cluster_free(clusters);
+  }
+  return missing;
+}
+
 std::string png_of_cells(const Box& box, std::size_t columns, std::span<const Color> colors) {
   std::string bytes;
   cairo_surface_write_to_png_stream(image_of_cells(box, columns, colors).get(), append, &bytes);

@@ -18,6 +18,10 @@ std::string png_of_cells(const Box& /*box*/, std::size_t /*columns*/, std::span<
   return {};
 }
 
+std::string missing_glyphs(std::span<const std::string> /*texts*/) {
+  return {};
+}
+
 double text_width(const std::string& text, const TextStyle& style) {
   constexpr double kMean = 0.58,
                    kBold = 0.66;  // mean width of a character in DejaVu Sans, as a share of the font's size

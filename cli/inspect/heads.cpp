@@ -211,6 +211,20 @@ picture::HeatMap heat_map(const HeadsReport& report, const InspectArguments& arg
   return map;
 }
 
+/// Names the characters of labels that are boxes in a PNG, because its font lacks them.
+void warn_of_missing_glyphs(const picture::HeatMap& map) {
+  std::vector<std::string> texts = map.row_labels;
+  texts.insert(texts.end(), map.column_labels.begin(), map.column_labels.end());
+  const std::string missing = picture::missing_glyphs(texts);
+  if (missing.empty()) return;
+  constexpr std::size_t kMostBytes = 48;
+  std::size_t bytes = std::min(missing.size(), kMostBytes);
+  while (bytes < missing.size() && (static_cast<unsigned char>(missing[bytes]) & 0xC0U) == 0x80U) --bytes;
+  print_warning("the picture's font has no glyph for '" + missing.substr(0, bytes) + "'" +
+                (bytes < missing.size() ? " and others" : "") +
+                ", and shows boxes; --plot FILE.svg is drawn with its viewer's fonts");
+}
+
 /// Refuses weights that are too large for a picture, before anything is computed.
 void require_room_in_picture(const AttentionDesc& desc) {
   constexpr auto kMost = static_cast<std::int64_t>(picture::kMostHeatCells);
@@ -240,9 +254,11 @@ int inspect_heads(const InspectArguments& arguments, InspectMode mode, const Inv
   compute(runtime, arguments, report);
   if (report.output) require(report.output->file.commit());
   print(arguments.json ? json_report(runtime, report, invocation) : text_report(runtime, report));
-  if (plot)
-    write_plot(*plot,
-               draw_heat_map(heat_map(report, arguments, device_caption(runtime, invocation)), plot->format));
+  if (plot) {
+    const picture::HeatMap map = heat_map(report, arguments, device_caption(runtime, invocation));
+    if (plot->format == picture::Format::kPng) warn_of_missing_glyphs(map);
+    write_plot(*plot, draw_heat_map(map, plot->format));
+  }
   if (report.check) require_passed(*report.check);
   return 0;
 }

@@ -328,6 +328,19 @@ TEST_F(ToolInspect, PicturesAreOfTheTypeOfTheirFile) {
   }
 }
 
+/// No font has a glyph for the private character U+10FFFD. An SVG names no font that must have one.
+TEST_F(ToolInspect, GlyphsThatTheFontOfAPictureLacksAreSaidOnce) {
+  if (!picture::check_support().ok()) GTEST_SKIP() << picture::check_support().error().message;
+  const std::string odd = "\xf4\x8f\xbf\xbd";
+  const std::string command = "inspect --text 'cat " + odd + " \xc3\xa9t\xc3\xa9 " + odd + "' --plot heads.";
+  const ToolResult png = run(command + "png");
+  EXPECT_EQ(png.exit_code, 0) << png.err;
+  EXPECT_EQ(png.err, "vkattn: warning: the picture's font has no glyph for '" + odd +
+                         "', and shows boxes; --plot FILE.svg is drawn with its viewer's fonts\n");
+  EXPECT_EQ(run(command + "svg").err, "");
+  EXPECT_EQ(run("inspect --text '\xc3\xa9t\xc3\xa9 d\xe2\x80\x99hiver' --plot heads.png").err, "");
+}
+
 TEST_F(ToolInspect, TheSweepShowsWhatTheScaleIsFor) {
   const json dims = inspected("--sweep-dim 256,16,64 --check")["dims"];
   ASSERT_EQ(dims.size(), 3U);
