@@ -35,11 +35,11 @@ bool has_16bit_tensor(const BackwardDesc& desc) {
   return false;
 }
 
-// The largest step of at most `most` rows or keys that a problem of `count` has at least once. A step is
-// written out, so what a CPU's compiler takes grows with it: a large step that never runs would cost seconds.
+// The largest step of at most `most` rows or keys of which a problem of `count` has two. A step is written
+// out, so what a CPU's compiler takes grows with it: seconds for steps that a small problem hardly needs.
 std::uint32_t step_on_cpu(std::int64_t count, std::uint32_t most) {
   constexpr std::uint32_t kLeast = 4;
-  while (most > kLeast && most > count) most /= 2;
+  while (most > kLeast && 2 * std::int64_t{most} > count) most /= 2;
   return most;
 }
 
