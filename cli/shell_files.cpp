@@ -71,7 +71,8 @@ std::string suite_words() {
 std::string bash_script(std::span<const CommandText> tool) {
   std::string text =
       "# Completion of vkattn for bash.\n_vkattn() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= found\n"
+      "  COMPREPLY=()  # bash 3.2, which macOS has, knows no mapfile\n"
       "  if ((COMP_CWORD == 1)); then\n    words='" +
       command_names(tool.subspan(1)) + " " + word_list(names_of(tool.front())) +
       "'\n  elif [[ $before == --suite ]]; then\n    words='" + suite_words() +
@@ -79,9 +80,11 @@ std::string bash_script(std::span<const CommandText> tool) {
   for (const CommandText& command : tool.subspan(1))
     text += "    " + command.name + ") words='" + word_list(names_of(command)) + "' ;;\n";
   return text +
-         "    esac\n  else\n    compopt -o filenames 2>/dev/null\n    mapfile -t COMPREPLY < <(compgen -f -- "
-         "\"$word\")\n    return\n  fi\n"
-         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\n"
+         "    esac\n  else\n    compopt -o filenames 2>/dev/null\n    while IFS= read -r found; do "
+         "COMPREPLY+=(\"$found\"); "
+         "done < <(compgen -f -- \"$word\")\n    return\n  fi\n"
+         "  while IFS= read -r found; do COMPREPLY+=(\"$found\"); done < <(compgen -W \"$words\" -- "
+         "\"$word\")\n}\n"
          "complete -F _vkattn vkattn\n";
 }
 

@@ -7,7 +7,7 @@ if(VKATTN_INSTALL)
 else()
   set(vkattn_not_by_default EXCLUDE_FROM_ALL)
   # GNUInstallDirs would set these in the project's cache.
-  foreach(entry "LIBDIR lib" "BINDIR bin" "INCLUDEDIR include" "DATADIR share")
+  foreach(entry "LIBDIR lib" "BINDIR bin" "INCLUDEDIR include" "DATADIR share" "MANDIR share/man")
     separate_arguments(entry)
     list(POP_FRONT entry variable)
     if(NOT CMAKE_INSTALL_${variable})
@@ -136,7 +136,8 @@ if(TARGET vkattn)
   get_property(shell_files GLOBAL PROPERTY VKATTN_SHELL_FILES)
   while(shell_files)
     list(POP_FRONT shell_files file folder)
-    install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder} COMPONENT vkattn_tool OPTIONAL)  # of a whole build
+    string(REGEX MATCH "^([A-Z]+)/(.*)$" folder ${folder})
+    install(FILES ${file} DESTINATION ${CMAKE_INSTALL_${CMAKE_MATCH_1}}/${CMAKE_MATCH_2} COMPONENT vkattn_tool OPTIONAL)  # of a whole build
   endwhile()
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/vkattn COMPONENT vkattn_dev)
