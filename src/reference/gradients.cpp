@@ -47,6 +47,7 @@ struct PairGradient {
   double tolerance = 0;    ///< of `score`
   double magnitude = 0;    ///< of the terms of `score`
   double slope = 0;        ///< of `product` to `score`, without its sign
+  double lost_slope = 0;   ///< the part of it that a device may flush
   bool is_defined = true;  ///< that float32 holds what `score` is made of
 };
 
@@ -143,6 +144,7 @@ class BackwardPass {
       const double cosh =
           std::cosh(scale * sum_of_products(query_, key_).sum / static_cast<double>(desc_.softcap));
       slope /= cosh * cosh;
+      pair.lost_slope = 4 * kLeastNormal * std::abs(scale);  // kernels compute 4 e / (1 + e)^2
     }
     pair.product = slope * pair.score;
     pair.slope = std::abs(slope);
@@ -179,8 +181,10 @@ class BackwardPass {
            value_);
     const PairGradient pair = pair_gradient(key);
     const std::int64_t rows = desc_.query_length * group;
-    const double in_row = pair.slope * (pair.tolerance + sum_tolerance(desc_.kv_length) * pair.magnitude);
-    const double in_column = pair.slope * (pair.tolerance + sum_tolerance(rows) * pair.magnitude);
+    const double lost = pair.lost_slope * pair.magnitude;
+    const double in_row =
+        pair.slope * (pair.tolerance + sum_tolerance(desc_.kv_length) * pair.magnitude) + lost;
+    const double in_column = pair.slope * (pair.tolerance + sum_tolerance(rows) * pair.magnitude) + lost;
     const double rounding = rounding_tolerance(inputs_.factor_type);
     const std::size_t query_row = gradients_.query.row_index(stored_.batch, stored_.head, stored_.query);
     gradients_.query.note_factor(query_row, pair.product);

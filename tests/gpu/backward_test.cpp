@@ -114,6 +114,8 @@ TEST_P(BackwardTest, PairsOfFeatures) {
 /// Where the tanh is flat on either side, its slope is 0 and no infinity.
 TEST_P(BackwardTest, ScoresFarBeyondTheSoftcap) {
   expect_gradients("20x70 hq2 d8 softcap=0.1 magnitude=4");
+  // Derivatives below the normal numbers, which a device may flush, times large numbers.
+  expect_gradients("b2 hq4 hkv2 70x129 d20 dv12 causal softcap=0.5 magnitude=10");
 }
 
 /// Gradients of ordinary size of numbers that overflow, or are flushed, where the scale comes late or early;
