@@ -1,0 +1,51 @@
+// The program of a layer, without a device: which steps wait, and where their workspaces lie. A driver that
+// executes dispatches one after the other shows neither.
+#include "module/layer_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "c/handles.hpp"
+#include "module/layer_symbols.hpp"
+#include "support/host_vulkan.hpp"
+
+namespace vkattn::detail {
+namespace {
+
+using tests::HostSettings;
+using tests::HostVulkan;
+
+TEST(LayerProgramTest, StepsOfAPhaseShareNoWorkspaceAndThoseOfTheNextWait) {
+  const HostVulkan vulkan{HostSettings{}};
+  const std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device{HostVulkan::borrow(),
+                                                                                &vkattn_device_release};
+  MultiHeadAttentionOptions options;
+  options.matmul.kv_splits = 2;  // parts of a product lie in its workspace
+  LayerProgram program(device->device, options, 5);
+  const auto add = [&](std::uint64_t output) {
+    MatmulTensors tensors;
+    tensors.a = symbol(0);
+    tensors.b = symbol(1);
+    tensors.output = symbol(output);
+    const Result<void> added = program.add("a product", {.rows = 4, .columns = 4, .inner = 4096}, tensors);
+    EXPECT_TRUE(added.ok()) << added.error().message;
+  };
+  add(2);
+  add(3);
+  program.begin_phase();
+  add(4);
+  const ProgramDesc whole = program.finish();
+  const std::vector<PlacedStep> steps = program.take_steps();
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_FALSE(steps[0].waits);
+  EXPECT_FALSE(steps[1].waits);
+  EXPECT_TRUE(steps[2].waits);
+  const VkDeviceSize bytes = plan_of(steps[0].step).requirements().workspace_bytes;
+  ASSERT_GT(bytes, 0U);
+  EXPECT_GE(whole.workspace_bytes, 2 * bytes);
+  EXPECT_LT(whole.workspace_bytes, 3 * bytes) << "the last step may take the place of the first";
+}
+
+}  // namespace
+}  // namespace vkattn::detail
