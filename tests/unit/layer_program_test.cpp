@@ -21,14 +21,14 @@ TEST(LayerProgramTest, StepsOfAPhaseShareNoWorkspaceAndThoseOfTheNextWait) {
   const std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device{HostVulkan::borrow(),
                                                                                 &vkattn_device_release};
   MultiHeadAttentionOptions options;
-  options.matmul.kv_splits = 2;  // parts of a product lie in its workspace
+  options.matmul.inner_splits = 2;  // parts of a product lie in its workspace
   LayerProgram program(device->device, options, 5);
   const auto add = [&](std::uint64_t output) {
     MatmulTensors tensors;
     tensors.a = symbol(0);
     tensors.b = symbol(1);
     tensors.output = symbol(output);
-    const Result<void> added = program.add("a product", {.rows = 4, .columns = 4, .inner = 4096}, tensors);
+    const Result<void> added = program.add("a product", {.rows = 32, .columns = 32, .inner = 4096}, tensors);
     EXPECT_TRUE(added.ok()) << added.error().message;
   };
   add(2);
