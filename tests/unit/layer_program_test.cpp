@@ -47,5 +47,25 @@ TEST(LayerProgramTest, StepsOfAPhaseShareNoWorkspaceAndThoseOfTheNextWait) {
   EXPECT_LT(whole.workspace_bytes, 3 * bytes) << "the last step may take the place of the first";
 }
 
+TEST(LayerProgramTest, AStepsOwnLengthOfADispatchComesBeforeThatOfTheLayer) {
+  const HostVulkan vulkan{HostSettings{}};
+  const std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device{HostVulkan::borrow(),
+                                                                                &vkattn_device_release};
+  MultiHeadAttentionOptions options;
+  options.max_dispatch_ns = 2'000'000;
+  for (const std::uint64_t own : {0U, 500'000U}) {
+    options.matmul.max_dispatch_ns = own;
+    LayerProgram program(device->device, options, 3);
+    MatmulTensors tensors;
+    tensors.a = symbol(0);
+    tensors.b = symbol(1);
+    tensors.output = symbol(2);
+    ASSERT_TRUE(program.add("a product", {.rows = 4, .columns = 4, .inner = 4}, tensors).ok());
+    const std::vector<PlacedStep> steps = program.take_steps();
+    EXPECT_EQ(plan_of(steps.front().step).state().options.max_dispatch_ns,
+              own == 0 ? options.max_dispatch_ns : own);
+  }
+}
+
 }  // namespace
 }  // namespace vkattn::detail
