@@ -16,25 +16,31 @@ namespace {
 using tests::HostSettings;
 using tests::HostVulkan;
 
-TEST(LayerProgramTest, StepsOfAPhaseShareNoWorkspaceAndThoseOfTheNextWait) {
-  const HostVulkan vulkan{HostSettings{}};
-  const std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device{HostVulkan::borrow(),
-                                                                                &vkattn_device_release};
-  MultiHeadAttentionOptions options;
-  options.matmul.inner_splits = 2;  // parts of a product lie in its workspace
-  LayerProgram program(device->device, options, 5);
-  const auto add = [&](std::uint64_t output) {
+class LayerProgramTest : public testing::Test {
+ protected:
+  /// Adds a product of the tensors 0 and 1, which is the tensor `output`.
+  static void add_product(LayerProgram& program, std::uint64_t output) {
     MatmulTensors tensors;
     tensors.a = symbol(0);
     tensors.b = symbol(1);
     tensors.output = symbol(output);
     const Result<void> added = program.add("a product", {.rows = 32, .columns = 32, .inner = 4096}, tensors);
     EXPECT_TRUE(added.ok()) << added.error().message;
-  };
-  add(2);
-  add(3);
+  }
+
+  HostVulkan vulkan_{HostSettings{}};
+  std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device_{HostVulkan::borrow(),
+                                                                           &vkattn_device_release};
+};
+
+TEST_F(LayerProgramTest, StepsOfAPhaseShareNoWorkspaceAndThoseOfTheNextWait) {
+  MultiHeadAttentionOptions options;
+  options.matmul.inner_splits = 2;  // parts of a product lie in its workspace
+  LayerProgram program(device_->device, options, 5);
+  add_product(program, 2);
+  add_product(program, 3);
   program.begin_phase();
-  add(4);
+  add_product(program, 4);
   const ProgramDesc whole = program.finish();
   const std::vector<PlacedStep> steps = program.take_steps();
   ASSERT_EQ(steps.size(), 3U);
@@ -47,21 +53,15 @@ TEST(LayerProgramTest, StepsOfAPhaseShareNoWorkspaceAndThoseOfTheNextWait) {
   EXPECT_LT(whole.workspace_bytes, 3 * bytes) << "the last step may take the place of the first";
 }
 
-TEST(LayerProgramTest, AStepsOwnLengthOfADispatchComesBeforeThatOfTheLayer) {
-  const HostVulkan vulkan{HostSettings{}};
-  const std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device{HostVulkan::borrow(),
-                                                                                &vkattn_device_release};
+TEST_F(LayerProgramTest, AStepsOwnLengthOfADispatchComesBeforeThatOfTheLayer) {
   MultiHeadAttentionOptions options;
   options.max_dispatch_ns = 2'000'000;
   for (const std::uint64_t own : {0U, 500'000U}) {
     options.matmul.max_dispatch_ns = own;
-    LayerProgram program(device->device, options, 3);
-    MatmulTensors tensors;
-    tensors.a = symbol(0);
-    tensors.b = symbol(1);
-    tensors.output = symbol(2);
-    ASSERT_TRUE(program.add("a product", {.rows = 4, .columns = 4, .inner = 4}, tensors).ok());
+    LayerProgram program(device_->device, options, 3);
+    add_product(program, 2);
     const std::vector<PlacedStep> steps = program.take_steps();
+    ASSERT_EQ(steps.size(), 1U);
     EXPECT_EQ(plan_of(steps.front().step).state().options.max_dispatch_ns,
               own == 0 ? options.max_dispatch_ns : own);
   }
