@@ -131,6 +131,22 @@ TEST_F(Float16Arithmetic, ScoresMayBeLarge) {
   EXPECT_NEAR(read_element(runtime(), run.lse(), TensorDesc{}, 0), -102400 + std::log(40.0), 0.05);
 }
 
+// A scale above 1 multiplies the sums: queries times 256 would exceed the largest float16. Computed by hand:
+// equal scores of 1024 * 2^-10 * 64 * 256.
+TEST_F(Float16Arithmetic, ScalesMayBeLarge) {
+  const Problem problem = parsed("1x40 d64 f16 scale=256 output=f32 lse");
+  const AttentionDesc& desc = problem.desc;
+  auto run = ready_run(problem);
+  fill_keys(
+      run, [](std::int64_t /*key*/) { return 3.0F; }, 0x1p-10F);
+  write_row(runtime(), run.query(), desc.query, 0, 0, 0, 64, 1024.0F);
+  execute(run);
+  for (std::int64_t dim = 0; dim < 64; ++dim) {
+    EXPECT_NEAR(read_element(runtime(), run.output(), desc.output, dim), 3.0F, 1e-5) << dim;
+  }
+  EXPECT_NEAR(read_element(runtime(), run.lse(), TensorDesc{}, 0), 16384 + std::log(40.0), 0.05);
+}
+
 // The unit test Float16Arithmetic.IsRefusedByName has the reasons of kernels, tensors and devices.
 TEST_F(Float16Arithmetic, IsFloat16OrFloat32) {
   RunOptions options = float16();

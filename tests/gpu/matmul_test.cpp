@@ -76,22 +76,26 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
 
 TEST_P(MatmulTest, RaggedSizes) {
   struct Size {
-    std::int64_t rows, columns, inner;
+    std::int64_t rows, columns, inner, batch = 1;
   };
-  const std::vector<Size> all = part_of<Size>({{1, 1, 1},
-                                               {1, 70, 33},
-                                               {3, 31, 7},
-                                               {31, 33, 64},
-                                               {32, 32, 32},
-                                               {33, 65, 17},
-                                               {64, 64, 16},
-                                               {65, 4, 66},
-                                               {70, 129, 128},
-                                               {128, 96, 3},
-                                               {129, 1, 40},
-                                               {5, 257, 300}});
+  const std::vector<Size> all =
+      part_of<Size>({{1, 1, 1},
+                     {1, 70, 33},
+                     {3, 31, 7},
+                     {31, 33, 64},
+                     {32, 32, 32},
+                     {33, 65, 17},
+                     {64, 64, 16},
+                     {65, 4, 66},
+                     {70, 129, 128},
+                     {128, 96, 3},
+                     {129, 1, 40},
+                     {5, 257, 300},
+                     // Vectors of which not each begins at a multiple of four elements.
+                     {1, 70, 33, 3},
+                     {70, 1, 33, 3}});
   for (const Size& size : all) {
-    MatmulDesc desc = of_operands(DataType::kFloat32, size.rows, size.columns, size.inner);
+    MatmulDesc desc = of_operands(DataType::kFloat32, size.rows, size.columns, size.inner, size.batch);
     run({desc});
   }
 }

@@ -188,6 +188,7 @@ void add_rotary(std::vector<LayerForm>& forms) {
       form.desc.rotary.style = packed ? RotaryStyle::kInterleaved : RotaryStyle::kHalfSplit;
       form.desc.rotary.dims = 8;
       form.desc.rotary.magnitude = 1.1F;
+      form.desc.rotary.inverse = !packed;
       form.desc.rotary.has_frequencies = packed;
       if (packed) form.frequencies = {1.0F, 0.5F, -0.3F, 0.01F};
     }

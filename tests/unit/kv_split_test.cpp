@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "attention/tensor_table.hpp"
 #include "common/checked.hpp"
 #include "forward/layout.hpp"
 #include "kernels/select.hpp"
@@ -141,6 +142,31 @@ TEST(KvSplit, PartsKeepWithinALoopLimit) {
     EXPECT_FALSE(layout(problem, limited, 1).ok());
   }
   EXPECT_EQ(must(layout("h64 64x4096 d64", limited, 0)).split.splits, 1) << "where one part is short enough";
+}
+
+/// Partial results and a block mask take a storage buffer each, where the device has these beside the
+/// tensors.
+TEST(KvSplit, BindsNoMoreBuffersThanAStageMayHave) {
+  const AttentionDesc desc = parsed("h8 64x4096 d64 mask=bits").desc.resolved();
+  for (const std::uint32_t kv_splits : {0U, 1U, 3U}) {
+    PlanOptions options;
+    options.kernel = "lane";
+    options.kv_splits = kv_splits;
+    for (const std::uint32_t spare : {0U, 1U, 2U}) {
+      const Capabilities device = changed(with_lanes(made_up_gpu(), 8), [&](Capabilities& c) {
+        c.device_type = DeviceType::kCpu;
+        c.max_stage_storage_buffers = storage_buffers(desc) + spare;
+      });
+      const KernelConfig config = must(select_kernel(desc, device, options)).config;
+      const auto made = lay_out({desc, device, config, options});
+      EXPECT_EQ(made.ok(), spare > 0 || kv_splits < 2);
+      if (!made.ok()) continue;
+      const ForwardLayout& layout = made.value();
+      EXPECT_LE(int{layout.has_partials} + int{layout.has_block_mask}, static_cast<int>(spare))
+          << kv_splits << " parts, " << spare << " buffers";
+      EXPECT_TRUE(spare < 2 || layout.has_block_mask);
+    }
+  }
 }
 
 TEST(KvSplit, CutsOnlyWhatAWindowShows) {
