@@ -1,8 +1,11 @@
 #!/usr/bin/python3
-"""Checks the documents: links lead to existing files, headings and functions, and README.md is short and has no figure of its own.
+"""Checks the documents: links lead to existing files, headings and functions, names of the interface exist, and README.md is
+short and has no figure of its own.
 
-    tests/documents.py    exit code 1 if a link leads nowhere or to a file without the name, if README.md is too long, or if
-                          no line of docs/performance.md has all numbers of a row of its table of speed
+    tests/documents.py    exit code 1 if a link leads nowhere or to a file without the name, if a document names something of
+                          vkattn that is nowhere in the sources, if docs/embedding.md does not tell how a function of C is called
+                          in C++, if README.md is too long, or if no line of docs/performance.md has all numbers of a row of its
+                          table of speed
 """
 import pathlib
 import re
@@ -12,6 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MOST_LINES = 130
 SPEED = "## How fast it is"
+SOURCES = (".ci", "bench", "cli", "cmake", "examples", "include", "packaging", "python", "scripts", "shaders", "src", "tests")
+HISTORY = ROOT / "CHANGELOG.md"  # may name what is no more
+THROWN_AWAY = "scale_rows"  # the operation that docs/architecture.md has as an example
 
 
 def without_code(text):
@@ -51,6 +57,44 @@ def faults_of_names(path):
             yield f"{path.relative_to(ROOT)}: {link} has no{word}"
 
 
+def source_text():
+    """Of all files that are no documents: whatever a document names must be somewhere in it."""
+    files = [ROOT / "CMakeLists.txt", *(path for folder in SOURCES for path in (ROOT / folder).rglob("*"))]
+    known = {"", ".c", ".cmake", ".comp", ".cpp", ".def", ".glsl", ".h", ".hpp", ".in", ".json", ".map", ".py", ".pyi", ".txt"}
+    return "\n".join(path.read_text(encoding="utf-8") for path in files if path.is_file() and path.suffix in known)
+
+
+def header_text(pattern):
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "include/vkattn").glob(pattern)))
+
+
+def faults_of_interface(path, names, types, members):
+    """`vkattn_name` and `VKATTN_NAME` are in the sources (NAME_ may be the beginning of some), and so is `Type::member`."""
+    text = path.read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(r"\b(?:vkattn|VKATTN)_\w+", text)) - names):
+        if THROWN_AWAY not in name and not (name.endswith("_") and any(known.startswith(name) for known in names)):
+            yield f"{path.relative_to(ROOT)}: nothing is called {name}"
+    for type_name, member in sorted(set(re.findall(r"\b([A-Z]\w+)::(\w+)", text))):
+        if type_name in types and member not in members:
+            yield f"{path.relative_to(ROOT)}: {type_name} has no {member}"
+
+
+def snake(name):
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+def faults_of_c_names(cpp):
+    """Each function of C is that of a C++ member or function by the rule of "Names in C", or is in that section's table."""
+    bodies = re.findall(r"^(?:class|struct) (?:\[\[nodiscard\]\] )?(\w+)[^;{]*\{(.*?)^\};", cpp, re.MULTILINE | re.DOTALL)
+    ruled = {f"vkattn_{snake(name)}_{member}" for name, body in bodies for member in re.findall(r"(\w+)\(", body)}
+    ruled |= {f"vkattn_{name}" for name in re.findall(r"\b(\w+)\(", cpp)}
+    section = (ROOT / "docs/embedding.md").read_text(encoding="utf-8").partition("### Names in C\n")[2].partition("\n## ")[0]
+    for name in sorted(set(re.findall(r"VKATTN_API[^;(]*?(vkattn_\w+)\(", header_text("c/*.h")))):
+        of_each_kind = re.match(r"vkattn_(?:plan_(?:create|get|key)|query_kernels)_|.*_(?:create|destroy|release|retain)$", name)
+        if name not in ruled and not of_each_kind and f"`{name}`" not in section:
+            yield f"docs/embedding.md: 'Names in C' does not tell what {name} is in C++"
+
+
 def numbers(text):
     return re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\d)", text)
 
@@ -79,6 +123,13 @@ def faults_of_readme():
 
 def main():
     faults = [fault for path in DOCUMENTS for find in (faults_of_links, faults_of_names) for fault in find(path)]
+    cpp = header_text("*.hpp")
+    names = set(re.findall(r"\b(?:vkattn|VKATTN)_\w+", source_text()))
+    types, members = set(re.findall(r"\b(?:class|struct) (\w+)", cpp)), set(re.findall(r"\w+", cpp))
+    for path in DOCUMENTS:
+        if path != HISTORY:
+            faults += faults_of_interface(path, names, types, members)
+    faults += faults_of_c_names(cpp)
     faults += faults_of_readme()
     for fault in faults:
         print(f"FAILED {fault}", file=sys.stderr)
