@@ -116,15 +116,7 @@ Result<double> BackwardRun::execute(const Runnable& plan) {
   }
   factor_type_ = plan.probability_type();
   least_largest_weight_ = detail::least_largest_weight(plan.kernel_name());
-  const auto workspace = plan.create_workspace(*runtime_);
-  if (!workspace.ok()) return workspace.error();
-  const std::vector<std::byte> poison(static_cast<std::size_t>(workspace->size()), std::byte{0xff});
-  if (Result<void> s = runtime_->write(*workspace, 0, poison); !s.ok()) return s.error();
-  const auto bindings = plan.make_bindings(tensors(), workspace->range());
-  if (!bindings.ok()) return bindings.error();
-  const auto done = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
-  if (!done.ok()) return done.error();
-  return done->front();
+  return plan.execute(*runtime_, tensors());
 }
 
 Result<std::vector<std::vector<std::byte>>> BackwardRun::bytes() const {

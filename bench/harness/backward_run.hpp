@@ -41,7 +41,7 @@ class BackwardRun {
     return detail::row_of(which).storage(desc_).type;
   }
 
-  /// Poisons the gradients, fills the workspace with NaN and runs the plan. Returns the nanoseconds of the
+  /// Poisons the gradients and executes the plan once (Runnable::execute). Returns the nanoseconds of the
   /// execution.
   [[nodiscard]] Result<double> execute(const Runnable& plan);
   /// Compares gradients with the reference, and checks the guard bands. If `selection` limits the rows and

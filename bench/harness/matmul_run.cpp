@@ -104,13 +104,7 @@ Result<void> MatmulRun::poison_output() {
 }
 
 Result<double> MatmulRun::execute(const Runnable& plan) {
-  const Result<Buffer> workspace = plan.create_workspace(*runtime_);
-  if (!workspace.ok()) return workspace.error();
-  const auto bindings = plan.make_bindings(tensors(), workspace->range());
-  if (!bindings.ok()) return bindings.error();
-  const auto times = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
-  if (!times.ok()) return times.error();
-  return times->front();
+  return plan.execute(*runtime_, tensors());
 }
 
 Result<CheckReport> MatmulRun::check(const RowSelection& selection) const {

@@ -31,7 +31,7 @@ class MatmulRun {
 
   /// Fills the output again with its first contents.
   [[nodiscard]] Result<void> poison_output();
-  /// Makes bindings, executes the plan once and waits. Returns the nanoseconds of the execution.
+  /// Executes the plan once (Runnable::execute). Returns the nanoseconds of the execution.
   [[nodiscard]] Result<double> execute(const Runnable& plan);
   /// Compares rows that are spread over all products. It checks the guard bands and looks for unwritten
   /// elements in all rows.

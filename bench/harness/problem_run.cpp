@@ -148,15 +148,9 @@ Result<void> ProblemRun::poison_outputs() {
 }
 
 Result<double> ProblemRun::execute(const Runnable& plan) {
-  const Result<Buffer> workspace = plan.create_workspace(*runtime_);
-  if (!workspace.ok()) return workspace.error();
   probability_type_ = plan.probability_type();
   arithmetic_type_ = plan.arithmetic_type();
-  const Result<Bindings> bindings = plan.make_bindings(tensors(), workspace->range());
-  if (!bindings.ok()) return bindings.error();
-  const auto times = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
-  if (!times.ok()) return times.error();
-  return times->front();
+  return plan.execute(*runtime_, tensors());
 }
 
 AttentionTensors ProblemRun::tensors() const {

@@ -105,7 +105,7 @@ class ProblemRun {
   [[nodiscard]] Result<void> fill_inputs();
   /// Fills output, lse and weights, and everything around them, with a pattern that no kernel writes.
   [[nodiscard]] Result<void> poison_outputs();
-  /// Makes bindings, executes the plan once and waits. Returns the nanoseconds of the execution.
+  /// Executes the plan once (Runnable::execute). Returns the nanoseconds of the execution.
   [[nodiscard]] Result<double> execute(const Runnable& plan);
   /// Compares with the reference, which reads the device's inputs. Checks the guard bands.
   [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {},

@@ -149,4 +149,16 @@ void Runnable::record(VkCommandBuffer commands, const Bindings& bindings) const 
   std::get_if<UnfusedPlan>(&plan_)->record(commands, bindings);
 }
 
+Result<double> Runnable::execute(const Runtime& runtime, const AnyTensors& tensors) const {
+  const Result<Buffer> workspace = create_workspace(runtime);
+  if (!workspace.ok()) return workspace.error();
+  const std::vector<std::byte> poison(static_cast<std::size_t>(workspace->size()), std::byte{0xff});
+  if (Result<void> s = runtime.write(*workspace, 0, poison); !s.ok()) return s.error();
+  const Result<Bindings> bindings = make_bindings(tensors, workspace->range());
+  if (!bindings.ok()) return bindings.error();
+  const auto times = runtime.execute([&](VkCommandBuffer commands) { record(commands, *bindings); });
+  if (!times.ok()) return times.error();
+  return times->front();
+}
+
 }  // namespace vkattn::harness

@@ -50,6 +50,8 @@ class Runnable {
   /// `tensors` must hold the tensors of the plan's kind.
   [[nodiscard]] Result<Bindings> make_bindings(const AnyTensors& tensors, const BufferRange& workspace) const;
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
+  /// Executes the plan once, on a workspace full of NaN, and waits. Returns the nanoseconds of the execution.
+  [[nodiscard]] Result<double> execute(const Runtime& runtime, const AnyTensors& tensors) const;
 
  private:
   std::variant<AttentionPlan, UnfusedPlan, BackwardPlan, MatmulPlan> plan_;
