@@ -72,8 +72,8 @@ Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outp
   if (check)
     outcome.check = take(run.check({}, [&](double share) { bar.update(share, "checking every row"); }));
   if (prepared.gradients)
-    outcome.gradients = run_gradients(transfer, *prepared.gradients, prepared.backward_options,
-                                      *inputs.grad_output, outputs, check);
+    outcome.gradients =
+        run_gradients(transfer, *prepared.gradients, prepared.backward_options, inputs, outputs, check);
   commit(outputs);
   return outcome;
 }
@@ -164,7 +164,7 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   const ScoreFile score(arguments.score);
   std::optional<BackwardDesc> gradients;
   if (asks_for_gradients(arguments)) {
-    gradients = gradient_desc(arguments, problem);
+    gradients = gradient_desc(arguments, inputs);
     gradients->attention.score_function = score.function();
     require(validate(*gradients));
   }

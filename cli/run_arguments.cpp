@@ -62,7 +62,9 @@ constexpr FileOption<RunFiles> kRotaryFiles[] = {
 constexpr FileOption<RunFiles> kGradientInputs[] = {
     {"--grad-output", &RunFiles::grad_output, "G.npy",
      "The gradient of a loss with respect to the output, of O.npy's shape: what the gradients of the inputs "
-     "are made of"}};
+     "are made of"},
+    {"--grad-lse", &RunFiles::grad_lse, "G.npy",
+     "The gradient of the loss with respect to the lse, of L.npy's shape, if the loss depends on that too"}};
 
 void require_inputs(const RunArguments& arguments) {
   for (const FileOption<RunFiles>& option : std::span(kRunArrays).first(3)) {
@@ -220,6 +222,11 @@ void require_sense_of_gradients(const RunArguments& a) {
       names += (names.empty() ? "" : is_last ? " or " : ", ") + option;
     }
     fail_usage("--grad-output is what gradients are made of; say which to write: " + names);
+  }
+  if (!a.grad_lse.empty() && a.grad_output.empty()) {
+    fail_usage(
+        "--grad-lse is for a loss that also has --grad-output; give both, zeros where the loss depends on "
+        "the lse alone");
   }
   if (!a.backward_kernel.empty() && !any)
     fail_usage("--backward-kernel is for gradients; give --grad-output and say which to write");

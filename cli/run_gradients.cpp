@@ -70,10 +70,12 @@ void require_inputs_with_gradients(const OutputPaths& paths, const RunInputs& in
   }
 }
 
-BackwardDesc gradient_desc(const OutputPaths& paths, const Problem& problem) {
+BackwardDesc gradient_desc(const OutputPaths& paths, const RunInputs& inputs) {
+  const Problem& problem = inputs.problem;
   BackwardDesc desc;
   desc.attention = problem.desc;
   desc.attention.has_lse = true;
+  desc.has_grad_lse = inputs.grad_lse.has_value();
   for (const OutputRow& row : output_rows()) {
     if (row.is_gradient()) desc.*row.gradient.wanted = row.is_given(paths);
   }
@@ -99,14 +101,16 @@ std::string backward_kernel(const std::string& kernel, const std::string& backwa
 }
 
 GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc, const PlanOptions& options,
-                              InputFile& grad_output, RunOutputs& outputs, bool check) {
+                              RunInputs& inputs, RunOutputs& outputs, bool check) {
   const BackwardPlan plan = take(transfer.runtime.make_plan(desc, options));
   constexpr double kProducts = 2.5;  // a backward pass has five products, a forward pass two
   const double flops = kProducts * bench::count_work(transfer.run.problem()).flops;
   harness::BackwardRun run =
       take(harness::BackwardRun::after(transfer.runtime, std::move(transfer.run), desc));
-  upload_gradient(transfer, grad_output, run.desc().grad_output->type,
-                  run.tensor(&BackwardTensors::grad_output));
+  for (const auto& [file, tensor] : {std::pair(&inputs.grad_output, &BackwardTensors::grad_output),
+                                     std::pair(&inputs.grad_lse, &BackwardTensors::grad_lse)}) {
+    if (*file) upload_gradient(transfer, **file, run.type(tensor), run.tensor(tensor));
+  }
   transfer.bar.update(0, "computing gradients");
   GradientOutcome outcome{std::string(plan.kernel_name()), execute_timed(run, plan, flops), check};
   for (const OutputRow& row : output_rows()) {

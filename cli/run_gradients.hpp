@@ -18,7 +18,7 @@ void require_inputs_with_gradients(const OutputPaths& paths, const RunInputs& in
 
 /// The backward pass of a run's problem. The problem must keep its lse. Gradients have the types of their
 /// tensors and lie in C order.
-[[nodiscard]] BackwardDesc gradient_desc(const OutputPaths& paths, const Problem& problem);
+[[nodiscard]] BackwardDesc gradient_desc(const OutputPaths& paths, const RunInputs& inputs);
 
 /// The kernel for gradients: that of --backward-kernel, else that of --kernel, else empty. Refuses a kernel
 /// that gradients do not have.
@@ -36,7 +36,7 @@ struct GradientOutcome {
 /// Runs after the forward pass and takes over its tensors. It writes the gradients' files but does not yet
 /// rename them. With `check` every gradient is compared with the reference.
 [[nodiscard]] GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc,
-                                            const PlanOptions& options, InputFile& grad_output,
+                                            const PlanOptions& options, RunInputs& inputs,
                                             RunOutputs& outputs, bool check);
 
 }  // namespace vkattn::cli

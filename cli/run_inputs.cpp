@@ -109,14 +109,21 @@ std::string InputFile::text() const {
 
 namespace {
 
-/// Opens a floating-point array of rank 2 to 4.
-InputFile open_input(const std::string& role, const std::string& path, Layout layout) {
+/// Opens a floating-point array.
+InputFile open_floats(const std::string& role, const std::string& path) {
   InputFile input{role, take(npy::Reader::open(path))};
-  const npy::Header& header = input.reader.header();
-  if (!npy::is_float(header.type)) {
-    fail_usage(path + ": the elements are " + std::string(npy::name(header.type)) + "; " + role +
+  const npy::ElementType type = input.reader.header().type;
+  if (!npy::is_float(type)) {
+    fail_usage(path + ": the elements are " + std::string(npy::name(type)) + "; " + role +
                " has to be float16, float32 or float64");
   }
+  return input;
+}
+
+/// Opens a floating-point array of rank 2 to 4.
+InputFile open_input(const std::string& role, const std::string& path, Layout layout) {
+  InputFile input = open_floats(role, path);
+  const npy::Header& header = input.reader.header();
   if (input.rank() < 2 || input.rank() > 4) {
     fail_usage(path + ": shape " + npy::shape_text(header.shape) + " has rank " +
                std::to_string(input.rank()) + "; " + role +
@@ -189,16 +196,23 @@ void open_past(RunInputs& inputs, const RunOptions& options) {
   }
 }
 
-void open_grad_output(RunInputs& inputs, const RunOptions& options) {
-  if (options.grad_output.empty()) return;
-  inputs.grad_output = open_input("gradient of the output", options.grad_output, options.problem.desc.layout);
-  const npy::Header& header = inputs.grad_output->reader.header();
-  const std::vector<std::int64_t> shape = output_shape(inputs.problem, inputs.query.rank());
-  if (header.shape != shape) {
-    fail_usage(inputs.grad_output->text() + " has to have the shape of the output, " +
-               npy::shape_text(shape));
+/// Opens the gradient of a result of this shape, if its option is given.
+std::optional<InputFile> open_gradient(const std::string& option, const std::string& path,
+                                       const std::string& result, const std::vector<std::int64_t>& shape) {
+  if (path.empty()) return std::nullopt;
+  InputFile input = open_floats("gradient of the " + result, path);
+  if (input.reader.header().shape != shape) {
+    fail_usage(input.text() + " has to have the shape of the " + result + ", " + npy::shape_text(shape));
   }
-  require_c_order(*inputs.grad_output, "--grad-output");
+  require_c_order(input, option);
+  return input;
+}
+
+void open_gradients(RunInputs& inputs, const RunOptions& options) {
+  const std::size_t rank = inputs.query.rank();
+  inputs.grad_output =
+      open_gradient("--grad-output", options.grad_output, "output", output_shape(inputs.problem, rank));
+  inputs.grad_lse = open_gradient("--grad-lse", options.grad_lse, "lse", lse_shape(inputs.problem, rank));
 }
 
 /// A mask with fewer keys than the problem hides the remaining keys. A mask made for the new keys alone has
@@ -306,7 +320,7 @@ RunInputs open_run_inputs(const RunOptions& options) {
   set_cache(options, inputs);
   set_storage(inputs, options);
   open_features(inputs, options);
-  open_grad_output(inputs, options);
+  open_gradients(inputs, options);
   require(validate(desc));  // positions start from the descriptor's offset, so it must be valid
   open_rotary(options, inputs);
   warn_of_align(options, inputs);

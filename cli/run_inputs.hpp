@@ -57,7 +57,7 @@ struct RunFiles {
   std::string query, key, value, past_key, past_value, mask, kv_lengths, query_lengths;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
   std::string ring_lengths, page_table, query_positions, key_positions, rotary_frequencies;
-  std::string grad_output;  ///< for the backward pass
+  std::string grad_output, grad_lse;  ///< for the backward pass
 };
 
 /// What the options say about the problem, and the files that they name. A path is empty if its option is not
@@ -83,7 +83,7 @@ struct TurnedRows {
 /// The opened files of a run, and the problem that they make.
 struct RunInputs {
   InputFile query, key, value;
-  std::optional<InputFile> past_key, past_value, grad_output;
+  std::optional<InputFile> past_key, past_value, grad_output, grad_lse;
   std::optional<MaskFile> mask;
   std::vector<PerHeadNumbers> per_head;
   std::vector<std::int32_t> cumulative_query_lengths, cumulative_kv_lengths;  ///< empty if not packed

@@ -17,7 +17,7 @@ namespace vkattn::harness {
 
 namespace {
 
-constexpr std::uint64_t kGradOutputStream = 40;
+constexpr std::uint64_t kFirstInputStream = 40;
 
 /// Which rows of packed keys belong to a sequence. If keys are not packed, all do.
 std::vector<bool> written_keys(const AttentionDesc& desc, const reference::Inputs& inputs) {
@@ -69,7 +69,7 @@ Result<BackwardRun> BackwardRun::create(const Runtime& runtime, const Problem& g
   if (const auto done = forward->execute(*plan); !done.ok()) return done.error();
   auto run = after(runtime, *std::move(forward), desc);
   if (!run.ok()) return run.error();
-  if (Result<void> s = run->fill_grad_output(); !s.ok()) return s.error();
+  if (Result<void> s = run->fill_inputs(); !s.ok()) return s.error();
   return run;
 }
 
@@ -80,26 +80,36 @@ Result<BackwardRun> BackwardRun::after(const Runtime& runtime, ProblemRun forwar
   return run;
 }
 
-/// Fills the rows that the forward pass has written. All other rows are poisoned.
-Result<void> BackwardRun::fill_grad_output() {
-  const TensorShape shape = shape_of(detail::row_of(&BackwardTensors::grad_output), desc_);
-  const DataType type = shape.desc.type;
+/// Fills the gradients of what the forward pass has written, in the rows that it has written. All other rows
+/// are poisoned.
+Result<void> BackwardRun::fill_inputs() {
   Result<void> filled;
   const Result<void> visited = forward_.visit_inputs([&](const reference::Inputs& inputs) {
     const WrittenRows written(desc_.attention, inputs);
-    NormalNumbers normal(stream_of(forward_.problem().seed, kGradOutputStream));
-    const auto fill = [&](const PutElement& put) {
-      std::uint64_t number = 0;
-      AddressOrder(shape).for_each([&](std::int64_t offset, const Position& position) {
-        const std::uint32_t bits = stored_bits(static_cast<float>(normal.at(number++)), type);
-        if (!written.stored(position)) return;
-        const std::int64_t size = element_bytes(type);
-        put(offset * size, std::as_bytes(std::span(&bits, 1)).first(static_cast<std::size_t>(size)));
-      });
-    };
-    filled = fill_with(*runtime_, tensor(&BackwardTensors::grad_output), input_filler(type), fill);
+    std::uint64_t stream = kFirstInputStream;
+    for (const detail::GradientRow& row : detail::tensor_table<BackwardTensors>()) {
+      if (row.use.written || !row.is_used(desc_) || !filled.ok()) continue;
+      filled = fill_input(row, written, stream_of(forward_.problem().seed, stream++));
+    }
   });
   return visited.ok() ? filled : visited;
+}
+
+Result<void> BackwardRun::fill_input(const detail::GradientRow& row, const WrittenRows& written,
+                                     std::uint64_t stream) {
+  const TensorShape shape = shape_of(row, desc_);
+  const DataType type = shape.desc.type;
+  NormalNumbers normal(stream);
+  const auto fill = [&](const PutElement& put) {
+    std::uint64_t number = 0;
+    AddressOrder(shape).for_each([&](std::int64_t offset, const Position& position) {
+      const std::uint32_t bits = stored_bits(static_cast<float>(normal.at(number++)), type);
+      if (!written.stored(position)) return;
+      const std::int64_t size = element_bytes(type);
+      put(offset * size, std::as_bytes(std::span(&bits, 1)).first(static_cast<std::size_t>(size)));
+    });
+  };
+  return fill_with(*runtime_, tensor(row.range), input_filler(type), fill);
 }
 
 BackwardTensors BackwardRun::tensors() const {
@@ -145,10 +155,13 @@ Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSe
   const AttentionDesc& desc = desc_.attention;
   const auto grad_output = HostView::of(*runtime_, tensor(&BackwardTensors::grad_output));
   if (!grad_output.ok()) return grad_output.error();
+  const auto grad_lse = HostView::of(*runtime_, tensor(&BackwardTensors::grad_lse));
+  if (!grad_lse.ok()) return grad_lse.error();
   reference::BackwardInputs all;
   all.forward = inputs;
   all.grad_output = HostInput(grad_output->tensor());
   all.grad_output_desc = *desc_.grad_output;
+  all.grad_lse = HostInput(grad_lse->tensor());
   all.grad_mask = *desc_.grad_mask->strides;
   all.probability_type = forward_.probability_type();
   all.factor_type = factor_type_;

@@ -1,9 +1,10 @@
-// The backward pass of a problem on a device: the forward pass, a random gradient of its output, poisoned
+// The backward pass of a problem on a device: the forward pass, random gradients of its results, poisoned
 // gradients between guard bands, and the comparison with the float64 reference.
 #pragma once
 
 #include <vkattn/backward.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -17,14 +18,17 @@ namespace vkattn::harness {
 
 using bench::with_all_gradients;
 
+class WrittenRows;
+
 class BackwardRun {
  public:
-  /// Runs the forward pass with the kernel of that name or with the library's choice, and makes a random
-  /// gradient of its output. The problem inside `desc` must be `problem.desc`.
+  /// Runs the forward pass with the kernel of that name or with the library's choice, and makes random
+  /// gradients of its results. The problem inside `desc` must be `problem.desc`.
   [[nodiscard]] static Result<BackwardRun> create(const Runtime& runtime, const Problem& problem,
                                                   const BackwardDesc& desc,
                                                   std::string_view forward_kernel = "lane");
-  /// Starts from a forward pass that wrote its lse. The caller still has to write the gradient of its output.
+  /// Starts from a forward pass that wrote its lse. The caller still has to write the gradients of its
+  /// results.
   [[nodiscard]] static Result<BackwardRun> after(const Runtime& runtime, ProblemRun forward,
                                                  const BackwardDesc& desc);
 
@@ -54,7 +58,9 @@ class BackwardRun {
  private:
   BackwardRun(const Runtime& runtime, ProblemRun forward, BackwardDesc desc)
       : runtime_(&runtime), forward_(std::move(forward)), desc_(std::move(desc)) {}
-  [[nodiscard]] Result<void> fill_grad_output();
+  [[nodiscard]] Result<void> fill_inputs();
+  [[nodiscard]] Result<void> fill_input(const detail::GradientRow& row, const WrittenRows& written,
+                                        std::uint64_t stream);
   [[nodiscard]] Result<void> check_all(const reference::Inputs& inputs, const RowSelection& selection,
                                        CheckReport& report) const;
   [[nodiscard]] Result<void> check_gradient(const detail::GradientRow& row,

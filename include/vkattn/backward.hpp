@@ -17,8 +17,8 @@
 
 namespace vkattn {
 
-/// The gradients of a forward problem. L is a number that depends on the output O alone. grad_output is
-/// dL/dO, and grad_query, grad_key, … are the results dL/dQ, dL/dK, ….
+/// The gradients of a forward problem. L is a number that depends on the output O, and with has_grad_lse on
+/// the lse too. grad_output is dL/dO, and grad_query, grad_key, … are the results dL/dQ, dL/dK, ….
 ///
 /// The forward pass must have written its lse, which turns scores, computed again, into probabilities. Sums
 /// are float32 with any storage. Keys and values lie in one piece, and are not quantised.
@@ -28,6 +28,7 @@ struct BackwardDesc {
   AttentionDesc
       attention{};  ///< as the forward pass was planned, with has_lse; its weights are not looked at
 
+  bool has_grad_lse = false;           ///< read grad_lse: L depends on the lse too
   bool has_grad_query = true;          ///< write grad_query
   bool has_grad_key = true;            ///< write grad_key
   bool has_grad_value = true;          ///< write grad_value
@@ -64,6 +65,7 @@ struct BackwardTensors {
   /// dropout_offset. All are read, but weights, block_mask and score_buffers are not used.
   AttentionTensors forward{};
   BufferRange grad_output{};        ///< with the shape of O; read
+  BufferRange grad_lse{};           ///< dL/dlse, float32 with the shape and strides of lse; read
   BufferRange grad_query{};         ///< with the shape of Q; written
   BufferRange grad_key{};           ///< with the shape of K; written
   BufferRange grad_value{};         ///< with the shape of V; written

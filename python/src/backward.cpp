@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,16 +23,17 @@ namespace {
 /// The names of the gradients that are wanted.
 using Wanted = std::set<std::string, std::less<>>;
 
-/// The forward pass's results, and the gradient of its output.
+/// The forward pass's results, and their gradients.
 struct Past {
   py::array output;
   py::array lse;
   InputArray grad_output;
   DataType grad_output_type;
+  std::optional<py::array> grad_lse;
 };
 
 Past past_of(const Problem& problem, const py::array& output, const py::array& lse,
-             const py::array& grad_output) {
+             const py::array& grad_output, const std::optional<py::array>& grad_lse) {
   const std::vector<std::int64_t> shape = problem.output_shape();
   const auto require_shape = [](const py::array& array, const std::vector<std::int64_t>& wanted,
                                 const char* name) {
@@ -43,8 +45,13 @@ Past past_of(const Problem& problem, const py::array& output, const py::array& l
   require_shape(output, shape, "output");
   require_shape(lse, problem.lse_shape(), "lse");
   require_shape(grad_output, shape, "grad_output");
-  return {without_gaps(output), without_gaps(lse), InputArray(grad_output, "grad_output"),
-          element_type(grad_output, "grad_output")};
+  Past past{without_gaps(output), without_gaps(lse), InputArray(grad_output, "grad_output"),
+            element_type(grad_output, "grad_output"), std::nullopt};
+  if (grad_lse) {
+    require_shape(*grad_lse, problem.lse_shape(), "grad_lse");
+    past.grad_lse = without_gaps(*grad_lse);
+  }
+  return past;
 }
 
 BackwardDesc backward_desc(const Problem& problem, const Past& past, const Wanted& wanted) {
@@ -52,6 +59,7 @@ BackwardDesc backward_desc(const Problem& problem, const Past& past, const Wante
   AttentionDesc& attention = desc.attention = problem.desc();
   attention.has_lse = true;
   attention.weights = WeightsStage::kNone;
+  desc.has_grad_lse = past.grad_lse.has_value();
   desc.has_grad_query = wanted.contains("query");
   desc.has_grad_key = wanted.contains("key");
   desc.has_grad_value = wanted.contains("value");
@@ -101,10 +109,19 @@ std::vector<Gradient> new_gradients(const Problem& problem, const BackwardDesc& 
   return gradients;
 }
 
+/// What the forward pass has written, and the gradients of that. They belong to arrays.
+struct PastBytes {
+  std::span<const std::byte> output, lse, grad_output, grad_lse;
+
+  explicit PastBytes(const Past& past)
+      : output(bytes_of(past.output)), lse(bytes_of(past.lse)), grad_output(past.grad_output.bytes()) {
+    if (past.grad_lse) grad_lse = bytes_of(*past.grad_lse);
+  }
+};
+
 /// Executes a plan once; `session` keeps the plan.
-void execute(const Runtime& runtime, const BackwardPlan& plan, const HostTensors& host,
-             std::span<const std::byte> output, std::span<const std::byte> lse,
-             std::span<const std::byte> grad_output, const std::vector<Gradient>& gradients) {
+void execute(const Runtime& runtime, const BackwardPlan& plan, const HostTensors& host, const PastBytes& past,
+             const std::vector<Gradient>& gradients) {
   RunMemory memory(runtime);
   BackwardTensors tensors;
   AttentionTensors& forward = tensors.forward;
@@ -112,11 +129,12 @@ void execute(const Runtime& runtime, const BackwardPlan& plan, const HostTensors
   forward.query = memory.upload(host.query.bytes());
   forward.key = memory.upload(host.key.bytes());
   forward.value = memory.upload(host.value.bytes());
-  forward.output = memory.upload(output);
-  forward.lse = memory.upload(lse);
+  forward.output = memory.upload(past.output);
+  forward.lse = memory.upload(past.lse);
   for (const ScoreTensor& tensor : score_tensors())
     forward.*tensor.range = memory.upload((host.*tensor.host).bytes());
-  tensors.grad_output = memory.upload(grad_output);
+  tensors.grad_output = memory.upload(past.grad_output);
+  tensors.grad_lse = memory.upload(past.grad_lse);
   for (const Gradient& gradient : gradients) tensors.*gradient.tensor = memory.result(gradient.bytes);
   const Buffer workspace = take(runtime.create_workspace(plan));
   const Bindings bindings = take(plan.make_bindings(tensors, workspace.range()));
@@ -127,19 +145,17 @@ void execute(const Runtime& runtime, const BackwardPlan& plan, const HostTensors
 /// Returns a dictionary of the wanted gradients, each without gaps.
 py::dict backward(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed,
                   const py::array& output, const py::array& lse, const py::array& grad_output,
-                  const Wanted& wanted) {
-  const Past past = past_of(problem, output, lse, grad_output);
+                  const std::optional<py::array>& grad_lse, const Wanted& wanted) {
+  const Past past = past_of(problem, output, lse, grad_output, grad_lse);
   const BackwardDesc desc = backward_desc(problem, past, wanted);
   take(validate(desc));
   const std::vector<Gradient> gradients = new_gradients(problem, desc);
   HostTensors host = problem.host_tensors();
   host.dropout_seed = seed;
-  const std::span output_bytes = bytes_of(past.output);
-  const std::span lse_bytes = bytes_of(past.lse);
+  const PastBytes bytes(past);  // taken here, as the interpreter is unlocked below
   if (desc.attention.batch > 0 && desc.attention.query_heads > 0) {
     session.use([&](const Runtime& runtime) {
-      execute(runtime, session.plan(desc, kernel), host, output_bytes, lse_bytes, past.grad_output.bytes(),
-              gradients);
+      execute(runtime, session.plan(desc, kernel), host, bytes, gradients);
     });
   } else {
     for (const Gradient& gradient : gradients)  // empty sums
@@ -154,7 +170,8 @@ py::dict backward(Session& session, const Problem& problem, const std::string& k
 
 void register_backward(py::module_& module) {
   module.def("backward", &backward, py::arg("session"), py::arg("problem"), py::arg("kernel"),
-             py::arg("seed"), py::arg("output"), py::arg("lse"), py::arg("grad_output"), py::arg("wanted"));
+             py::arg("seed"), py::arg("output"), py::arg("lse"), py::arg("grad_output"), py::arg("grad_lse"),
+             py::arg("wanted"));
 }
 
 }  // namespace vkattn::python

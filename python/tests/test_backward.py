@@ -56,6 +56,27 @@ def test_of_mask_slopes_and_sinks(qkv, random):
     check(random, arrays, ("query", "mask", "alibi", "sinks"))
 
 
+@pytest.mark.parametrize("shape", [(2, 2, 9, 16), (9, 16)])
+def test_of_a_loss_of_the_lse(random, shape):
+    """In float64 by differences, with a sink, which the lse includes, where there are heads."""
+    query, key, value = (random.standard_normal(shape).astype(np.float32) for _ in range(3))
+    sinks = {"sinks": np.array([0.5, -0.5], np.float32)} if len(shape) == 4 else {}
+    output, lse = vkattn.attention(query, key, value, return_lse=True, is_causal=True, **sinks)
+    grad_output, grad_lse = (random.standard_normal(x.shape).astype(np.float32) for x in (output, lse))
+    arrays = {"query": query, "key": key, "value": value, **sinks}
+    found = vkattn.attention_backward(grad_output, **arrays, output=output, lse=lse, grad_lse=grad_lse, is_causal=True,
+                                      gradients=tuple(arrays), kernel="tile")
+    for name, array in arrays.items():
+
+        def loss(moved):
+            given = {each: x[None, None] if x.ndim == 2 else x for each, x in {**arrays, name: moved}.items()}
+            output, lse, _ = reference.attention(**given, is_causal=True)
+            return (output * grad_output).sum() + (lse * grad_lse).sum()
+
+        for index, expected in differences(loss, array, random):
+            np.testing.assert_allclose(getattr(found, name)[index], expected, atol=2e-4, rtol=2e-3)
+
+
 def test_of_what_is_broadcast(random):
     query = random.standard_normal((2, 3, 2, 5, 16)).astype(np.float32)
     key = random.standard_normal((3, 2, 7, 16)).astype(np.float32)
@@ -147,6 +168,10 @@ def test_refusals(qkv):
         vkattn.attention_backward(output, *arrays, output, lse, dropout=0.5)
     with pytest.raises(ValueError, match="grad_output has the shape"):
         vkattn.attention_backward(output[:, :1], *arrays, output, lse)
+    with pytest.raises(ValueError, match="grad_lse has the shape"):
+        vkattn.attention_backward(output, *arrays, output, lse, grad_lse=lse[..., :1])
+    with pytest.raises(TypeError, match="grad_lse is float16"):
+        vkattn.attention_backward(output, *arrays, output, lse, grad_lse=lse.astype(np.float16))
     with pytest.raises(TypeError, match="lse is float64"):
         vkattn.attention_backward(output, *arrays, output, lse.astype(np.float64))
     with pytest.raises(vkattn.Error, match="mask"):

@@ -70,8 +70,8 @@ def attention_backward(
     mask: Union[_Array, None] = None, *, is_causal: bool = False, align: _Align = "top-left",
     scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, dropout_seed: Union[int, None] = None, gradients: Sequence[str] = ("query", "key", "value"),
-    device: _Device = None, kernel: Union[str, None] = None,
+    dropout: float = 0.0, dropout_seed: Union[int, None] = None, grad_lse: Union[_Array, None] = None,
+    gradients: Sequence[str] = ("query", "key", "value"), device: _Device = None, kernel: Union[str, None] = None,
 ) -> Gradients: ...
 
 class Array:

@@ -156,11 +156,11 @@ def per_head(x, name, each="head"):
     return float32_of(array)
 
 
-def per_row(x):
-    """The lse that an earlier call returned."""
-    array = host_array(x, "lse")
+def per_row(x, name="lse"):
+    """The lse that an earlier call returned, or its gradient."""
+    array = host_array(x, name)
     if array.dtype != _FLOAT32:
-        raise TypeError(f"lse is {array.dtype} but must be float32, as attention returned it")
+        raise TypeError(f"{name} is {array.dtype} but must be float32, as the lse that attention returned")
     return array
 
 

@@ -38,12 +38,13 @@ def _of_shape(gradient, shape, lead):
 @_arguments.reads()
 def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
                        scale=None, enable_gqa=False, modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None,
-                       gradients=("query", "key", "value"), device=None, kernel=None):
+                       grad_lse=None, gradients=("query", "key", "value"), device=None, kernel=None):
     """The gradients of attention's inputs, from the gradient of its output.
 
-    L is a number computed from the output. `grad_output` is dL/doutput, of the output's shape. The result has
-    dL/dquery, dL/dkey and whatever else `gradients` names: 'query', 'key', 'value', 'mask' (of floating point),
-    'alibi' (of given slopes) and 'sinks'. `output` and `lse` come from the call
+    L is a number computed from the output. `grad_output` is dL/doutput, of the output's shape. If L is computed from
+    lse too, `grad_lse` is dL/dlse, float32 of its shape. The result has dL/dquery, dL/dkey and whatever else
+    `gradients` names: 'query', 'key', 'value', 'mask' (of floating point), 'alibi' (of given slopes) and 'sinks'.
+    `output` and `lse` come from the call
 
         output, lse = vkattn.attention(query, key, value, mask, return_lse=True, …)
 
@@ -67,9 +68,12 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
     _require_gradients_of(gradients)
     output, _ = _arrays.tensor(output, "output")
     grad_output, _ = _arrays.tensor(grad_output, "grad_output")
+    if grad_lse is not None:
+        grad_lse = layout.batched(_arrays.per_row(grad_lse, "grad_lse"))
     found = _native.backward(
         _problem.session(device), problem, kernel or "", _problem.seed_of(dropout_seed, dropout),
-        layout.batched(output), layout.batched(_arrays.per_row(lse)), layout.batched(grad_output), set(gradients),
+        layout.batched(output), layout.batched(_arrays.per_row(lse)), layout.batched(grad_output), grad_lse,
+        set(gradients),
     )
     for name, given in (("query", query), ("key", key), ("value", value), ("mask", mask)):
         if name in found:

@@ -18,6 +18,7 @@ layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_TYPE) const uint kGradOutputType = 
 layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_DIM_STRIDE) const uint kGradOutputDimStride = 1;
 layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_VECTOR_LOADS) const bool kGradOutputVectorLoads = false;
 layout(constant_id = VKATTN_SPEC_OUTPUT_VECTOR_LOADS) const bool kOutputVectorLoads = false;
+layout(constant_id = VKATTN_SPEC_HAS_GRAD_LSE) const bool kHasGradLse = false;
 layout(constant_id = VKATTN_SPEC_GRAD_QUERY_TYPE) const uint kGradQueryType = VKATTN_TYPE_FLOAT32;
 layout(constant_id = VKATTN_SPEC_GRAD_QUERY_DIM_STRIDE) const uint kGradQueryDimStride = 1;
 layout(constant_id = VKATTN_SPEC_GRAD_KEY_TYPE) const uint kGradKeyType = VKATTN_TYPE_FLOAT32;
@@ -35,7 +36,7 @@ layout(constant_id = VKATTN_SPEC_HAS_GRAD_SLOPES) const bool kHasGradSlopes = fa
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_SINKS) const bool kHasGradSinks = false;
 layout(constant_id = VKATTN_SPEC_PAIR_TILE) const uint kPairTile = 0;
 layout(constant_id = VKATTN_SPEC_KEEPS_DELTAS) const bool kKeepsDeltas = false;
-// <dO, O> of a row is kept for the gradients of sinks, or for later chunks.
+// D of a row, <dO, O> minus the gradient of its lse, is kept for the gradients of sinks, or for later chunks.
 const bool kWritesDeltas = kHasGradSinks || kKeepsDeltas;
 layout(constant_id = VKATTN_SPEC_KEEPS_SCORE_GRADIENTS) const bool kKeepsScoreGradients = false;
 layout(constant_id = VKATTN_SPEC_SCALED_FACTORS) const uint kScaledFactors = 0;
@@ -91,6 +92,15 @@ VKATTN_GRADIENT(grad_value, VKATTN_BINDING_GRAD_VALUE, kGradValueType, kGradValu
 uint grad_output_row(uint batch, uint head, uint row) {
   return backward.grad_output_offset + batch * backward.grad_output_batch_stride +
          head * backward.grad_output_head_stride + (query_first_row + row) * backward.grad_output_row_stride;
+}
+
+layout(set = 0, binding = VKATTN_BINDING_GRAD_LSE, std430) readonly buffer GradLse { float grad_lse[]; };
+
+// Makes D of a row from <dO, O>. A score s reaches the row's lse by its probability p alone, so its gradient has p * dlse more:
+// p * (dP - <dO, O>) + p * dlse = p * (dP - D).
+void subtract_grad_lse(inout float delta, uint batch, uint head, uint row) {
+  if (!kHasGradLse) return;
+  delta -= grad_lse[backward.grad_lse_offset + lse_index(batch, head, row) - params.lse_offset];
 }
 
 uint grad_query_row(uint batch, uint head, uint row) {

@@ -207,6 +207,7 @@ void begin_rows(ChunkTile tile, uint first_row, int kv_length) {
     [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
       row_delta[r] += grad_output_at(grad_output_index[r], dim) * forward_output_at(output_index, dim);
     }
+    subtract_grad_lse(row_delta[r], tile.batch, head, query);
   }
   if (!kHasGradQuery || tile.chunk != 0u) return;
   [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {

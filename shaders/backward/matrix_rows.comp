@@ -246,6 +246,7 @@ OwnRow begin_row(ChunkTile tile, int kv_length) {
     delta += dot(grad_output_at4(grad_index, dim), forward_output_at4(output_index, dim));
   }
   own.delta = sum_of_row(delta);
+  subtract_grad_lse(own.delta, tile.batch, head, query);
   return own;
 }
 

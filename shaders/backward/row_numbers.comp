@@ -1,5 +1,5 @@
-// Computes the two numbers of each row that the matrix2 form reads: the log-sum-exp in log2 units, and D = <dO, o>. Its other
-// passes compute everything else again.
+// Computes the two numbers of each row that the matrix2 form reads: the log-sum-exp in log2 units, and D = <dO, o> - dlse. Its
+// other passes compute everything else again.
 //
 //           4 dims     4 dims
 //   row 0 | thread 0 | thread 1 | ...   kRowThreads neighbouring threads share a row: 4 dims each of every
@@ -58,6 +58,7 @@ void main() {
   barrier();  // the parts are complete
   if (!exists || part != 0u) return;
   for (uint i = 1; i < kRowThreads; ++i) delta += parts[gl_LocalInvocationIndex + i];
+  subtract_grad_lse(delta, row.batch, row.head, row.row);
   const float lse = kLog2E * uintBitsToFloat(lse_words[lse_index(row.batch, row.head, row.row)]);
   row_numbers[unit] = vec2(lse, delta);
   if (kWritesDeltas) sums[backward.delta_sums + unit] = delta;

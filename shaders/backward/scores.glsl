@@ -36,7 +36,7 @@ struct PairGradient {
 };
 
 // The pair of a row and a key that its position lets it see. `score` is scaled and in log2 units, as `lse` is; `product` is
-// <dO, v>; `delta` is <dO, o>; `kept` says that dropout keeps the key.
+// <dO, v>; `delta` is D of the row; `kept` says that dropout keeps the key.
 PairGradient pair_gradient(float score, float product, float lse, float delta, ScoreRow row, uint key, bool kept,
                            bool masked) {
   const float finished = finish_score(score, row, key, masked);

@@ -207,7 +207,7 @@ vec4 earlier_sums(ChunkTile tile, uint packed, uint first_dim) {
   return sums4;
 }
 
-// This thread's part of <dO, O> of a row.
+// This thread's part of D of a row.
 float part_of_delta(ChunkTile tile, uint head, uint query) {
   const uint grad_index = grad_output_row(tile.batch, head, query);
   const uint output_index = output_row(tile.batch, head, query);
@@ -215,6 +215,7 @@ float part_of_delta(ChunkTile tile, uint head, uint query) {
   for (uint dim = column; dim < kValueDim; dim += kColumns) {
     delta += grad_output_at(grad_index, dim) * forward_output_at(output_index, dim);
   }
+  if (column == 0u) subtract_grad_lse(delta, tile.batch, head, query);
   return delta;
 }
 

@@ -5,15 +5,16 @@
 
 // Bindings of set 0, after the bindings of attention with features.
 #define VKATTN_BINDING_GRAD_OUTPUT 21
-#define VKATTN_BINDING_GRAD_QUERY 22
-#define VKATTN_BINDING_GRAD_KEY 23
-#define VKATTN_BINDING_GRAD_VALUE 24
-#define VKATTN_BINDING_GRAD_MASK 25
-#define VKATTN_BINDING_GRAD_SLOPES 26
-#define VKATTN_BINDING_GRAD_SINKS 27
-#define VKATTN_BINDING_PAIRS 28  // in the workspace: probability and score gradient of each row and key of a chunk
-#define VKATTN_BINDING_SUMS 29   // in the workspace: running sums, and numbers of rows
-#define VKATTN_BACKWARD_BINDING_COUNT 30
+#define VKATTN_BINDING_GRAD_LSE 22
+#define VKATTN_BINDING_GRAD_QUERY 23
+#define VKATTN_BINDING_GRAD_KEY 24
+#define VKATTN_BINDING_GRAD_VALUE 25
+#define VKATTN_BINDING_GRAD_MASK 26
+#define VKATTN_BINDING_GRAD_SLOPES 27
+#define VKATTN_BINDING_GRAD_SINKS 28
+#define VKATTN_BINDING_PAIRS 29  // in the workspace: probability and score gradient of each row and key of a chunk
+#define VKATTN_BINDING_SUMS 30   // in the workspace: running sums, and numbers of rows
+#define VKATTN_BACKWARD_BINDING_COUNT 31
 
 // Specialization constants.
 #define VKATTN_SPEC_GRAD_OUTPUT_TYPE 64
@@ -45,13 +46,14 @@
 #define VKATTN_SPEC_GRAD_KEY_VECTORS 89
 #define VKATTN_SPEC_GRAD_VALUE_VECTORS 90
 #define VKATTN_SPEC_PAIR_TILE 92  // keys whose pairs lie together, row by row; 0: all of a chunk
-#define VKATTN_SPEC_KEEPS_DELTAS 91  // later chunks read <dO, o> of a row from the sums
+#define VKATTN_SPEC_KEEPS_DELTAS 91  // later chunks read D of a row from the sums
 // Constants of matrix2. Validation layer 1.4.309 takes an id for an index into the given values. There are fewer values than
 // that, so it checks the defaults.
 #define VKATTN_SPEC_PAIR_HEAD_BLOCK 93     // head_dim, padded for matrices
 #define VKATTN_SPEC_PAIR_VALUE_BLOCK 94    // value_dim, padded for matrices
 #define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // columns of matrices that have one number for each owner
 #define VKATTN_SPEC_SCALED_FACTORS 101  // scaled factors of a gradient's products: 0, 1 (the pair) or 2 (the row too)
+#define VKATTN_SPEC_HAS_GRAD_LSE 102
 
 // Threads that share a row in the pass that computes the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8

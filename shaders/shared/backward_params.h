@@ -10,6 +10,7 @@ struct BackwardParams {
   uint grad_output_head_stride;
   uint grad_output_row_stride;
   uint grad_output_offset;
+  uint grad_lse_offset;  // its strides are those of the lse
   uint grad_query_batch_stride;
   uint grad_query_head_stride;
   uint grad_query_row_stride;

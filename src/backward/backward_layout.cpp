@@ -15,7 +15,7 @@ namespace vkattn::detail {
 
 namespace {
 
-// Bytes of a row if no pairs are kept: its log-sum-exp and <dO, o>.
+// Bytes of a row if no pairs are kept: its log-sum-exp and D.
 constexpr std::uint64_t kRowNumberBytes = 8;
 
 std::uint64_t bytes_of_pair(const BackwardLayout& layout) {

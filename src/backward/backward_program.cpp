@@ -100,6 +100,7 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
       {VKATTN_SPEC_GRAD_KEY_VECTORS, flag(has_vector_loads(*desc.grad_key, keys))},
       {VKATTN_SPEC_GRAD_VALUE_VECTORS, flag(has_vector_loads(*desc.grad_value, keys))},
       {VKATTN_SPEC_GRAD_MASK_TYPE, desc.has_grad_mask ? type(*desc.grad_mask) : 0U},
+      {VKATTN_SPEC_HAS_GRAD_LSE, flag(desc.has_grad_lse)},
       {VKATTN_SPEC_HAS_GRAD_QUERY, flag(desc.has_grad_query)},
       {VKATTN_SPEC_HAS_GRAD_KEY, flag(desc.has_grad_key)},
       {VKATTN_SPEC_HAS_GRAD_VALUE, flag(desc.has_grad_value)},

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "attention/params.hpp"
+#include "attention/tensor_table.hpp"
 #include "shared/backward_constants.h"
 
 namespace vkattn::detail {
@@ -18,6 +19,10 @@ using Tensors = BackwardTensors;
 TensorDesc number_per_query_head(Desc /*desc*/) {
   return numbers(Strides{0, 1, 0, 1});
 }
+const TensorRow& lse_row() {
+  return row_of(&AttentionTensors::lse);
+}
+
 TensorExtents query_heads(Desc desc) {
   return {1, desc.attention.query_heads, 1, 1};
 }
@@ -43,6 +48,10 @@ constexpr std::array<GradientRow, kGradientCount> kTable{{
      [](Desc d) { return *d.grad_output; },
      [](Desc d) { return query_extents(d.attention, d.attention.value_dim); },
      own_parameter(offsetof(BackwardParams, grad_output_offset)), kReadOnly},
+    {"grad_lse", VKATTN_BINDING_GRAD_LSE, &Tensors::grad_lse, [](Desc d) { return d.has_grad_lse; },
+     [](Desc d) { return lse_row().storage(d.attention); },
+     [](Desc d) { return lse_row().extents(d.attention); },
+     own_parameter(offsetof(BackwardParams, grad_lse_offset)), kReadOnly},
     {"grad_query", VKATTN_BINDING_GRAD_QUERY, &Tensors::grad_query, [](Desc d) { return d.has_grad_query; },
      [](Desc d) { return *d.grad_query; },
      [](Desc d) { return query_extents(d.attention, d.attention.head_dim); },

@@ -79,8 +79,9 @@ constexpr std::array<Member<M>, 4> kNumbers<M>{{
 }};
 
 template <>
-constexpr std::array<Member<B>, 7> kNumbers<B>{{
+constexpr std::array<Member<B>, 8> kNumbers<B>{{
     {VKATTN_TENSOR_GRAD_OUTPUT, &B::grad_output},
+    {VKATTN_TENSOR_GRAD_LSE, &B::grad_lse},
     {VKATTN_TENSOR_GRAD_QUERY, &B::grad_query},
     {VKATTN_TENSOR_GRAD_KEY, &B::grad_key},
     {VKATTN_TENSOR_GRAD_VALUE, &B::grad_value},

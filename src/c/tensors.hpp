@@ -8,7 +8,7 @@
 namespace vkattn::c {
 
 /// Numbers of tensors are below it.
-inline constexpr vkattn_tensor kTensorNumbers = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS + 1;
+inline constexpr vkattn_tensor kTensorNumbers = VKATTN_TENSOR_GRAD_LSE + 1;
 
 /// For each operation: the place of a tensor, null if it has none; and the bytes of a plan's tensor as
 /// range_bytes() gives them, 0 if it does not use the tensor.

@@ -239,6 +239,9 @@ Result<void> check_backward(const MultiHeadAttentionBackwardDesc& desc) {
         "attention.query_lengths is kPerEntry, but gradients of weights are sums over all rows; take "
         "packed sequences, or whole rows with a gradient of 0");
   }
+  if (desc.attention.has_grad_lse) {
+    return invalid("attention.has_grad_lse is set, but a layer gives no lse that a loss could depend on");
+  }
   BackwardDesc of_features = desc.attention;
   of_features.has_grad_query = of_features.has_grad_key = of_features.has_grad_value = false;
   const bool any = desc.has_grad_query || desc.has_grad_key || desc.has_grad_value ||

@@ -95,6 +95,7 @@ class BackwardPass {
       row_is_defined_ = row_is_defined_ && of_output != kUndefined;
       delta_tolerance_ += std::abs(grad_output_[static_cast<std::size_t>(d)]) * of_output;
     }
+    if (!inputs_.grad_lse.bytes().empty()) subtract_grad_lse();
     const KeyRange seen = seen_keys(desc_, inputs_.forward, row);
     const bool is_whole = row.query % selection_.row_step == 0;
     Gradient& query = gradients_.query;
@@ -108,6 +109,18 @@ class BackwardPass {
  private:
   [[nodiscard]] bool is_hidden(std::int64_t key) const {
     return std::isinf(mask_bias(inputs_.forward.mask, desc_.mask, row_.batch, row_.head, row_.query, key));
+  }
+
+  /// dlse[i] / ds[i,j] is p[i,j], so each gradient of a score has p[i,j] * dL/dlse[i] more.
+  void subtract_grad_lse() {
+    const Strides& strides = *desc_.lse_strides;
+    const std::int64_t place =
+        stored_.batch * strides.batch + stored_.head * strides.head + stored_.query * strides.row;
+    const auto of_lse = static_cast<double>(number_at<float>(inputs_.grad_lse, place));
+    const double size = std::abs(of_lse);
+    delta_ -= of_lse;
+    delta_magnitude_ += size;
+    delta_tolerance_ += sum_tolerance(desc_.value_dim) * size + std::min(size, kLeastNormal);
   }
 
   /// The error of a float32 probability, from its score and the row's lse.

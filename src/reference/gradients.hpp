@@ -83,11 +83,12 @@ struct GradientSelection {
   [[nodiscard]] bool is_all() const { return heads.empty() && row_step == 1 && key_step == 1; }
 };
 
-/// The inputs of the forward pass, and the gradient of its output.
+/// The inputs of the forward pass, and the gradients of its results.
 struct BackwardInputs {
   Inputs forward;
   HostInput grad_output;
   TensorDesc grad_output_desc;  ///< with strides
+  HostInput grad_lse;           ///< with the strides of the lse; none if nothing depends on that
   Strides grad_mask;            ///< of the mask's gradient: those of 0 are summed over
   /// The type to which the forward kernel has rounded probabilities, as its output is used.
   DataType probability_type = DataType::kFloat32;

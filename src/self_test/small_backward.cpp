@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t kGradOutputSeed = 101;
 
-static_assert(std::size(reference::kGradientMembers) + 1 == kGradientCount,
-              "the reference has each gradient but that of the output, which is given");
+static_assert(std::size(reference::kGradientMembers) + 2 == kGradientCount,
+              "the reference has each gradient but those of the output and the lse, which are given");
 
 // The results of a forward pass without errors, for batch 1 and BHSD.
 void add_forward_results(const AttentionDesc& desc, TestBytes& tensors) {
@@ -95,6 +95,7 @@ class BackwardTest final : public SmallTestOf<BackwardPlan> {
         host_tensors([&](const TensorRow& row) -> auto& { return tensors[tensor_index(row.range)]; })};
     inputs.grad_output = HostInput(tensors[place(&BackwardTensors::grad_output)]);
     inputs.grad_output_desc = *desc.grad_output;
+    inputs.grad_lse = HostInput(tensors[place(&BackwardTensors::grad_lse)]);
     inputs.grad_mask = *desc.grad_mask->strides;
     inputs.factor_type = plan().probability_type();
     inputs.least_largest_weight = least_largest_weight(plan().kernel_name());

@@ -2,6 +2,7 @@
 // refusals.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -37,6 +38,27 @@ TEST_F(ToolGradients, OfEverythingThatIsAskedFor) {
   EXPECT_EQ(shape("dv"), (Shape{2, 2, 13, 8}));
   EXPECT_EQ(shape("ds"), (Shape{4}));
   EXPECT_EQ(shape("da"), (Shape{4}));
+}
+
+/// The gradient of a sink's loss of the lse alone: each row has p of the sink, and its keys the rest.
+TEST_F(ToolGradients, OfALossOfTheLse) {
+  write_noise("sinks", {4});
+  write_noise("grad_lse", {2, 4, 9});
+  const std::string out = printed(attend(
+      kAll +
+      std::string("--grad-lse grad_lse.npy --sinks sinks.npy --grad-sinks ds.npy --lse l.npy --check")));
+  EXPECT_NE(out.find("passed: at most"), std::string::npos) << out;
+  write("grad", {2, 4, 9, 8}, std::vector<float>(576, 0));
+  (void)printed(
+      attend("--grad-output grad.npy --grad-lse grad_lse.npy --sinks sinks.npy --grad-sinks ds.npy"));
+  const std::vector<float> lse = values("l"), given = values("grad_lse"), sinks = values("sinks"),
+                           made = values("ds");
+  std::vector<double> expected(4);
+  for (std::size_t row = 0; row < lse.size(); ++row) {
+    const std::size_t head = row / 9 % 4;
+    expected[head] += static_cast<double>(given[row]) * std::exp(static_cast<double>(sinks[head] - lse[row]));
+  }
+  for (std::size_t head = 0; head < 4; ++head) EXPECT_NEAR(made[head], expected[head], 1e-4);
 }
 
 /// Each row of weights sums to 1. So the gradients of all values of a head sum to those of its outputs.
@@ -99,6 +121,7 @@ TEST_F(ToolGradients, AreRefusedWithoutWhatTheyNeed) {
   write_noise("short", {9, 5});
   write_bools("allowed", {9, 13}, std::vector<std::uint8_t>(117, 1));
   write_noise("wrong", {2, 4, 9, 9});
+  write_noise("lse", {2, 4, 9, 1});
   const std::string output = "--grad-output grad.npy ", mask = output + "--grad-mask dm.npy ";
   expect_refused(
       attend(""),
@@ -112,6 +135,10 @@ TEST_F(ToolGradients, AreRefusedWithoutWhatTheyNeed) {
        {output + "--grad-query grad.npy", "would overwrite"},
        {"--grad-output wrong.npy --grad-query dq.npy",
         "(2, 4, 9, 9) has to have the shape of the output, (2, 4, 9, 8)"},
+       {"--grad-lse lse.npy", "--grad-lse is for a loss that also has --grad-output; give both"},
+       {output + "--grad-lse lse.npy --grad-query dq.npy",
+        "gradient of the lse lse.npy (2, 4, 9, 1) has to have the shape of the lse, (2, 4, 9)"},
+       {output + "--grad-lse allowed.npy --grad-query dq.npy", "has to be float16, float32 or float64"},
        {kAll + std::string("--kv-type e4m3"), "the type of key is e4m3, which has no gradients", 3}});
   for (const char* const gradient : {"dm", "dq"}) EXPECT_FALSE(std::filesystem::exists(file(gradient)));
 }

@@ -18,7 +18,7 @@ using tests::initial;
 
 namespace {
 
-constexpr vkattn_tensor kLastTensor = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS;
+constexpr vkattn_tensor kLastTensor = VKATTN_TENSOR_GRAD_LSE;
 
 /// Draws the fields of a problem by the types of their members. In some problems it draws every second field.
 /// In others it draws few, so that the problem is not refused. Fields that are not drawn keep their values,

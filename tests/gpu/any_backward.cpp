@@ -35,6 +35,9 @@ std::string AnyBackwardTest::reason_to_skip() const {
 
 BackwardDesc AnyBackwardTest::with_gradients(const AttentionDesc& attention) {
   BackwardDesc desc = harness::with_all_gradients(attention);
+  desc.has_grad_lse = attention.has_lse;
+  if (on_matrices())
+    desc.grad_output = TensorDesc{attention.query.type, {}, attention.output.alignment_bytes};
   if (std::string_view(GetParam()) != "matrix2") return desc;
   desc.has_grad_mask = false;
   desc.has_grad_alibi_slopes = false;

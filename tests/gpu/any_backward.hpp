@@ -24,7 +24,8 @@ class AnyBackwardTest : public GpuTest, public testing::WithParamInterface<const
 
   [[nodiscard]] static bool on_matrices() { return std::string_view(GetParam()).starts_with("matrix"); }
 
-  /// All gradients that the problem has and the kernel can compute.
+  /// All gradients that the problem has and the kernel can compute. If it has the word lse, the loss depends
+  /// on that too. Kernels on matrices take dO in the type of Q alone.
   [[nodiscard]] static BackwardDesc with_gradients(const AttentionDesc& attention);
 
   /// Why the kernel cannot run the problem. Empty if it can.

@@ -27,7 +27,8 @@ TEST_P(BackwardTest, RaggedSizes) {
   for (const char* const text : part_of<const char*>(
            {"1x1 d1", "1x1 d3 dv2", "3x5 d4 b2", "33x17 d20 dv12 hq2", "70x129 d31 dv67 hq4 hkv2 b2 causal",
             "5x300 d576 dv33", "64x64 d64 hq8 hkv1", "129x65 d40 causal align=bottom-right", "17x1 d16 hq3",
-            "1x257 d80 hq6 hkv3", "40x40 d128 dv576", "33x40 d24 dv30", "33x1 hq2 d8 mask=f32:hk"})) {
+            "1x257 d80 hq6 hkv3", "40x40 d128 dv576", "33x40 d24 dv30", "33x1 hq2 d8 mask=f32:hk",
+            "33x140 d20 dv12 hq4 hkv2 b2 causal lse"})) {
     expect_gradients(text);
   }
 }
@@ -105,7 +106,7 @@ TEST_P(BackwardTest, PairsOfFeatures) {
       const std::string one = kSingleFeatures[a].words, other = kSingleFeatures[b].words;
       if (subject(one) == subject(other)) continue;
       problems.push_back(with_sizes(one + " " + other, {"45", "33", "20"}, "b2 hq4 hkv2 d12 dv20") +
-                         ((a + b) % 3 == 0 ? " f16" : ""));
+                         ((a + b) % 3 == 0 ? " f16" : "") + ((a + b) % 2 == 0 ? " lse" : ""));
     }
   }
   for (const std::string& text : part_of<std::string>(problems)) expect_gradients(text, 64);
@@ -153,7 +154,7 @@ TEST_P(BackwardTest, NoQueriesOrKeysGiveZeros) {
 /// Chunks, tiles of the grid and dispatches in several pieces change nothing.
 TEST_P(BackwardTest, TheSameBitsEachTime) {
   const Problem problem =
-      parsed("60x140 b2 hq4 hkv2 d24 dv16 causal align=bottom-right dropout=0.2 f16 sinks");
+      parsed("60x140 b2 hq4 hkv2 d24 dv16 causal align=bottom-right dropout=0.2 f16 sinks lse");
   const BackwardDesc desc = with_gradients(problem.desc);
   auto run = must(BackwardRun::create(runtime(), problem, desc));
   std::vector<std::vector<std::byte>> first;
@@ -173,8 +174,8 @@ TEST_P(BackwardTest, TheSameBitsEachTime) {
   }
 }
 
-/// NaN and infinities in rows of K and V that no query sees, and in rows of Q and dO that see nothing, reach
-/// no gradient.
+/// NaN and infinities in rows of K and V that no query sees, and in rows of Q, dO and dlse that see nothing,
+/// reach no gradient.
 TEST_P(BackwardTest, HiddenRowsReachNothing) {
   const auto ways = differentiable([](const FeatureProblem& row) {
     return (row.hides_keys || row.hides_queries) && (row.by_position || !on_matrices());
@@ -190,9 +191,10 @@ TEST_P(BackwardTest, HiddenRowsReachNothing) {
     const AttentionDesc& full = run.desc().attention;
     SeenRows seen;
     ASSERT_TRUE(run.forward().visit_inputs([&](const auto& inputs) { seen = seen_rows(full, inputs); }).ok());
-    const detail::GradientRow& grad_output = detail::row_of(&BackwardTensors::grad_output);
-    const harness::TensorShape grad_output_shape =
-        harness::shape_of(grad_output.storage(run.desc()), grad_output.extents(run.desc()));
+    const auto shape_of = [&](BufferRange BackwardTensors::*tensor) {
+      return harness::shape_of(detail::row_of(tensor), run.desc());
+    };
+    using T = BackwardTensors;
     for (const Bad bad : kEveryBad) {
       const auto poisoned = [&](const harness::TensorBuffer& tensor, const harness::TensorShape& shape,
                                 const StoredRows& rows) {
@@ -202,8 +204,10 @@ TEST_P(BackwardTest, HiddenRowsReachNothing) {
           {poisoned(run.forward().key(), harness::key_shape(full), seen.keys), hiding.hides_keys},
           {poisoned(run.forward().value(), harness::value_shape(full), seen.keys), hiding.hides_keys},
           {poisoned(run.forward().query(), harness::query_shape(full), seen.queries), hiding.hides_queries},
-          {poisoned(run.tensor(&BackwardTensors::grad_output), grad_output_shape, seen.queries),
-           hiding.hides_queries}};
+          {poisoned(run.tensor(&T::grad_output), shape_of(&T::grad_output), seen.queries),
+           hiding.hides_queries},
+          {desc.has_grad_lse ? poisoned(run.tensor(&T::grad_lse), shape_of(&T::grad_lse), seen.queries) : 0,
+           hiding.hides_queries && desc.has_grad_lse}};
       for (const auto& [count, is_hidden] : counts) EXPECT_EQ(count > 0, is_hidden);
       ASSERT_TRUE(run.execute(plan).ok());
       expect_right_gradients(run, plan.describe());
@@ -317,7 +321,8 @@ TEST_F(BackwardPlans, MistakesAreRefused) {
 TEST_F(BackwardPlans, WithoutBindings) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no push descriptors";
   const Problem problem = parsed("20x130 d8 hq2 softcap=3 sinks");
-  const BackwardDesc desc = with_all_gradients(problem.desc);
+  BackwardDesc desc = with_all_gradients(problem.desc);
+  desc.has_grad_lse = true;
   auto run = must(BackwardRun::create(runtime(), problem, desc));
   PlanOptions options{.chunk_keys = 64, .push_descriptors = true};
   const auto plan = must(BackwardPlan::create(runtime().device(), desc, options));
@@ -330,8 +335,11 @@ TEST_F(BackwardPlans, WithoutBindings) {
   must(run.execute(bound));
   expect_right_gradients(run, bound.describe());
   const auto whole = must(run.bytes());
+  std::vector<BufferRange BackwardTensors::*> written;
+  for (const detail::GradientRow& row : detail::tensor_table<BackwardTensors>())
+    if (row.use.written) written.push_back(row.range);
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    const harness::TensorBuffer& tensor = run.tensor(detail::tensor_table<BackwardTensors>()[i + 1].range);
+    const harness::TensorBuffer& tensor = run.tensor(written[i]);
     const auto first = static_cast<std::ptrdiff_t>(tensor.offset);
     const auto last = first + static_cast<std::ptrdiff_t>(tensor.bytes);
     if (tensor.bytes == 0) continue;

@@ -212,7 +212,8 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
 // Two chunks with a pass over rows and a pass over keys each, then the sums over heads.
 TEST_F(BarrierTest, OfBackwardPasses) {
   const Problem problem = parsed("8x128 d8 f16 sinks");
-  const BackwardDesc desc = with_all_gradients(problem.desc);
+  BackwardDesc desc = with_all_gradients(problem.desc);
+  desc.has_grad_lse = true;
   const auto run = must(BackwardRun::create(*runtime_, problem, desc));
   PlanOptions options;
   options.chunk_keys = 64;

@@ -91,6 +91,7 @@ TEST_F(OverlapTest, GradientsThatLieBetweenOneAnother) {
   AttentionDesc& attention = desc.attention;
   attention = {.query_heads = 2, .query_length = 16, .kv_length = 16, .head_dim = 8, .has_lse = true};
   attention.set_layout(Layout::kPackedQkv);
+  desc.has_grad_lse = true;
   const auto plan = must(BackwardPlan::create(runtime().device(), desc));
   const VkDeviceSize width = 2 * 8 * 4;
   const auto bound_at = [&](VkDeviceSize query, VkDeviceSize key, VkDeviceSize value) {
@@ -101,6 +102,7 @@ TEST_F(OverlapTest, GradientsThatLieBetweenOneAnother) {
     tensors.forward.output = at(8192);
     tensors.forward.lse = at(16384);
     tensors.grad_output = at(20480);
+    tensors.grad_lse = at(24576);
     tensors.grad_query = at(query);
     tensors.grad_key = at(key);
     tensors.grad_value = at(value);
@@ -113,6 +115,7 @@ TEST_F(OverlapTest, GradientsThatLieBetweenOneAnother) {
                {"grad_query tensor", "grad_key tensor"});
   expect_words(bound_at(0, 32768 + width, 32768 + 2 * width), {"grad_query tensor", "query tensor"});
   expect_words(bound_at(8192, 32768 + width, 32768 + 2 * width), {"grad_query tensor", "output tensor"});
+  expect_words(bound_at(24576, 32768 + width, 32768 + 2 * width), {"grad_query tensor", "grad_lse tensor"});
 }
 
 TEST_F(OverlapTest, AppendsInPlace) {

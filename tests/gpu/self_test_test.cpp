@@ -20,10 +20,12 @@
 namespace vkattn::tests {
 namespace {
 
+/// If the problem has the word lse, of a loss that depends on it.
 BackwardDesc gradients_of(std::string_view text) {
-  AttentionDesc attention = parsed(text).desc;
-  attention.has_lse = true;
-  return bench::with_all_gradients(attention);
+  const AttentionDesc attention = parsed(text).desc;
+  BackwardDesc desc = bench::with_all_gradients(attention);
+  desc.has_grad_lse = attention.has_lse;
+  return desc;
 }
 
 MatmulDesc product(std::int64_t rows, std::int64_t columns, std::int64_t inner, DataType type) {
@@ -90,7 +92,7 @@ constexpr const char* kKinds[] = {"lane", "tile", "matrix"};
 TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
   // This self-test keeps the same properties of a problem as attention's self-test.
   for (const char* const problem :
-       {"hq4 hkv2 9x20 d17 dv24 bf16 causal softcap=5 mask=f16:bhqk sinks",
+       {"hq4 hkv2 9x20 d17 dv24 bf16 causal softcap=5 mask=f16:bhqk sinks lse",
         "h2 64x64 d40 f16 mask=f32:k window=20,9 align=7 alibi=given dropout=0.2 kv_lengths=50"}) {
     const BackwardDesc desc = gradients_of(problem);
     for (const char* const kernel : {"tile", "matrix"}) {

@@ -16,7 +16,7 @@
 namespace vkattn::tests {
 
 /// Words that a problem gets besides its sizes. Q, A and B stand for the query length and for two that are
-/// shorter.
+/// shorter. With the word lse gradients are those of a loss that depends on the lse too.
 struct FeatureProblem {
   const char* words;
   bool hides_keys = false;     ///< some rows of K and V are hidden from all queries
@@ -74,20 +74,20 @@ inline constexpr FeatureProblem kFeatureProblems[] = {
     // Masks that repeat, whose gradients are sums.
     {"mask=f32:q"},
     {"mask=f16:bh"},
-    {"mask=f32:hk"},
+    {"mask=f32:hk lse"},
     {"mask=f16:bqk softcap=3"},
     {"mask=f32:bk query_lengths=A,B"},
     // Every kind of hiding.
     {"mask=f32:k hidden=0.5 block=4 softcap=4 lse", true},
     {"mask=f32:bhqk hidden=0.95 block=64 lse", true, true},
-    {"mask=f16:bhqk hidden=0.97 block=64 alibi=given", true, true},
+    {"mask=f16:bhqk hidden=0.97 block=64 alibi=given lse", true, true},
     {"mask=f16:bk hidden=0.7 block=1", true},
     {"mask=bytes:bhk hidden=0.5 block=8 causal lse", true, true},
     {"mask=bits:bhk hidden=0.5 block=3", true},
     {"mask=bits:bhqk hidden=0.97 block=64 lse", true, true},
     {"mask=bits:q hidden=0.5 block=3 sinks", false, true},
     {"causal align=-3 lse", true, true, true},
-    {"causal align=-40 sinks alibi=given", true, true, true},
+    {"causal align=-40 sinks alibi=given lse", true, true, true},
     {"window=5,3 lse", true, false, true},
     {"window=10,0 align=bottom-right", true},
     {"window=10,5 align=74", true, true, true},

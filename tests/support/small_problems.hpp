@@ -27,9 +27,10 @@ namespace vkattn::tests {
   return desc;
 }
 
-/// Gradients with passes over rows, over keys and over heads.
+/// Gradients with passes over rows, over keys and over heads, from those of output and lse.
 [[nodiscard]] inline BackwardDesc small_gradients() {
   BackwardDesc desc = gradients_of(small_attention());
+  desc.has_grad_lse = true;
   desc.attention.has_sinks = desc.has_grad_sinks = true;
   return desc;
 }

@@ -13,6 +13,7 @@
 
 #include "backward/backward_kernel.hpp"
 #include "backward/backward_layout.hpp"
+#include "backward/gradient_table.hpp"
 #include "backward/scale_parts.hpp"
 #include "harness/tensor_memory.hpp"
 #include "reference/gradients.hpp"
@@ -147,8 +148,12 @@ TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
         {"8x32 d32 page=16", "pages"},
         {"8x32 d32 ring=16", "ring"},
         {"8x8 d8", "has_lse", [](auto& d) { d.attention.has_lse = false; }},
+        {"8x8 d8", "has_lse", [](auto& d) { d.has_grad_lse = true, d.attention.has_lse = false; }},
         {"8x8 d8", "no gradient",
-         [](auto& d) { d.has_grad_query = d.has_grad_key = d.has_grad_value = false; }},
+         [](auto& d) {
+           d.has_grad_query = d.has_grad_key = d.has_grad_value = false;
+           d.has_grad_lse = true;
+         }},
         {"8x8 d8", "not there", [](auto& d) { d.has_grad_mask = true; }},
         {"8x8 d8 mask=bits", "boolean", [](auto& d) { d.has_grad_mask = true; }},
         {"8x8 d8 alibi", "kGiven", [](auto& d) { d.has_grad_alibi_slopes = true; }},
@@ -167,8 +172,20 @@ TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
   EXPECT_EQ(refusal(desc), "") << "a gradient need not repeat what its tensor repeats";
 }
 
-/// A problem of float32 tensors with a gradient of its output. The loss, which all gradients belong to, is
-/// the sum of the products of output and that gradient.
+/// The gradient of the lse lies as the lse does.
+TEST(BackwardDesc, TheGradientOfTheLseHasItsStrides) {
+  const detail::GradientRow& row = detail::row_of(&BackwardTensors::grad_lse);
+  BackwardDesc desc = backward_of("b2 hq4 hkv2 5x7 d8");
+  EXPECT_EQ(row.bytes(desc.resolved()), 0U);
+  desc.has_grad_lse = true;
+  EXPECT_EQ(row.bytes(desc.resolved()), 4U * 2 * 4 * 5);
+  desc.attention.lse_strides = Strides{1, 2, 8, 1};
+  EXPECT_EQ(refusal(desc), "");
+  EXPECT_EQ(*row.storage(desc.resolved()).strides, (Strides{1, 2, 8, 1}));
+}
+
+/// A problem of float32 tensors with a gradient of its output, and of its lse if it has one. The loss, which
+/// all gradients belong to, is the sum of the products of output and lse and those gradients.
 class Differences {
  public:
   explicit Differences(std::string_view words)
@@ -176,15 +193,14 @@ class Differences {
     const AttentionDesc& desc = host.problem.desc;
     inputs.grad_output_desc = desc.output;
     inputs.grad_mask = *desc.resolved().mask.strides;
-    grad_output.resize(static_cast<std::size_t>(*harness::output_shape(desc).bytes()) / 4);
-    for (std::size_t i = 0; i < grad_output.size(); ++i) {
-      grad_output[i] = static_cast<float>(std::sin(static_cast<double>(i) * 1.7 + 0.3));
-    }
+    grad_output = waves(*harness::output_shape(desc).bytes(), 1.7);
+    if (desc.has_lse) grad_lse = waves(*harness::lse_shape(desc).bytes(), 2.3);
   }
 
   [[nodiscard]] reference::Gradients gradients() {
     inputs.forward = host.inputs();
     inputs.grad_output = HostInput(grad_output);
+    inputs.grad_lse = HostInput(grad_lse);
     return reference::compute_gradients(host.problem.desc.resolved(), inputs);
   }
 
@@ -200,6 +216,10 @@ class Differences {
         sum += row.output[static_cast<std::size_t>(d)] *
                static_cast<double>(grad_output[static_cast<std::size_t>(element)]);
       }
+      const Strides& l = *desc.lse_strides;
+      const std::int64_t number = at.batch * l.batch + at.head * l.head + at.query * l.row;
+      if (desc.has_lse && std::isfinite(row.lse))
+        sum += row.lse * static_cast<double>(grad_lse[static_cast<std::size_t>(number)]);
     });
     return sum;
   }
@@ -228,8 +248,17 @@ class Differences {
   }
 
   HostProblem host;
-  std::vector<float> grad_output;
+  std::vector<float> grad_output, grad_lse;
   reference::BackwardInputs inputs;
+
+ private:
+  static std::vector<float> waves(std::int64_t bytes, double step) {
+    std::vector<float> numbers(static_cast<std::size_t>(bytes) / 4);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = static_cast<float>(std::sin(static_cast<double>(i) * step + 0.3));
+    }
+    return numbers;
+  }
 };
 
 class GradientReference : public testing::TestWithParam<const char*> {};
@@ -239,7 +268,11 @@ INSTANTIATE_TEST_SUITE_P(
                     "query_lengths=3,7", "sequences query_lengths=3,5 kv_lengths=9,4",
                     "mask=f32:bhqk hidden=0.2", "mask=f32:hk", "mask=bits:bhqk hidden=0.4", "softcap=1.5",
                     "alibi=given", "sinks", "dropout=0.4",
-                    "softcap=2 mask=f32:q alibi=given sinks dropout=0.3 causal align=2"));
+                    "softcap=2 mask=f32:q alibi=given sinks dropout=0.3 causal align=2",
+                    // The lse is before dropout. In rows that see no key it is the sink, or no number.
+                    "lse", "lse dropout=0.4", "lse causal align=-3", "lse causal align=-3 sinks",
+                    "lse sequences query_lengths=3,5 kv_lengths=9,4",
+                    "lse softcap=2 mask=f32:q alibi=given sinks dropout=0.3 causal align=2"));
 
 TEST_P(GradientReference, IsTheCentralDifference) {
   Differences differences(GetParam());

@@ -146,7 +146,7 @@ TEST(CInterface, NoTwoTensorsOfALayerAreOne) {
   };
   // 10 of its own, 7 parameters, and attention's tensors except query, key, value, output and lse.
   EXPECT_EQ(places(MultiHeadAttentionTensors{}), 29U);
-  EXPECT_EQ(places(MultiHeadAttentionBackwardTensors{}), 43U) << "7 more, and 7 gradients of parameters";
+  EXPECT_EQ(places(MultiHeadAttentionBackwardTensors{}), 44U) << "8 more, and 7 gradients of parameters";
   MultiHeadAttentionTensors layer;
   EXPECT_EQ(c::place(layer, VKATTN_TENSOR_QUERY), &layer.query);
   EXPECT_EQ(c::place(layer, VKATTN_TENSOR_MASK), &layer.attention.mask);

@@ -28,6 +28,10 @@
 namespace vkattn::tests {
 namespace {
 
+bool is_parameter_gradient(vkattn_tensor tensor) {
+  return tensor >= VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT && tensor <= VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS;
+}
+
 /// The name of a tensor in messages. It is that of C, from the list of the ABI.
 std::string name_of(vkattn_tensor tensor) {
   static const std::map<vkattn_tensor, std::string> all = [] {
@@ -43,7 +47,7 @@ std::string name_of(vkattn_tensor tensor) {
     }
     return names;
   }();
-  if (tensor < VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT) return "the " + all.at(tensor) + " tensor";
+  if (!is_parameter_gradient(tensor)) return "the " + all.at(tensor) + " tensor";
   return "the gradient of " + all.at(tensor).substr(std::string_view("grad_").size());
 }
 
@@ -70,7 +74,7 @@ class EveryOperation : public testing::Test {
   /// Whether a tensor of the small problems is written.
   [[nodiscard]] static bool is_written(vkattn_tensor tensor) {
     const bool is_gradient = tensor >= VKATTN_TENSOR_GRAD_QUERY && tensor <= VKATTN_TENSOR_GRAD_SINKS;
-    if (is_gradient || tensor >= VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT) return true;
+    if (is_gradient || is_parameter_gradient(tensor)) return true;
     if (std::string_view(InC<Desc>::kName).ends_with("backward")) return false;
     const vkattn_tensor others[] = {VKATTN_TENSOR_OUTPUT,    VKATTN_TENSOR_LSE,
                                     VKATTN_TENSOR_SAVED,     VKATTN_TENSOR_QUERY_OUTPUT,

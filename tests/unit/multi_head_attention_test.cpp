@@ -106,6 +106,9 @@ TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
   backward.has_grad_parameters = false;
   EXPECT_TRUE(validate(backward).ok());
   EXPECT_EQ(backward.resolved().resolved(), backward.resolved());
+  backward.attention.has_grad_lse = true;
+  EXPECT_TRUE(has(message_of(validate(backward)), "a layer gives no lse"));
+  backward.attention.has_grad_lse = false;
   backward.attention.has_grad_sinks = false;
   EXPECT_TRUE(has(message_of(validate(backward)), "no gradient is asked for"));
   backward.attention.has_grad_mask = true;

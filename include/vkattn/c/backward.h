@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/** The gradients of a forward problem: BackwardDesc of vkattn/backward.hpp. With L a number that depends on O alone,
-    VKATTN_TENSOR_GRAD_OUTPUT is dL/dO, and those that are written are dL/dQ, dL/dK, …. Two runs with the same inputs
-    give the same bits. Keys and values lie in one piece and are not quantised; there are no gradients through score
-    functions. */
+/** The gradients of a forward problem: BackwardDesc of vkattn/backward.hpp. With L a number that depends on O, and with
+    has_grad_lse on the lse too, VKATTN_TENSOR_GRAD_OUTPUT is dL/dO, and those that are written are dL/dQ, dL/dK, …. Two
+    runs with the same inputs give the same bits. Keys and values lie in one piece and are not quantised; there are no
+    gradients through score functions. */
 typedef struct vkattn_backward_desc {
   uint32_t struct_size;                   /**< set by the init function */
   const void* next;                       /**< null */
@@ -30,6 +30,8 @@ typedef struct vkattn_backward_desc {
   const vkattn_tensor_desc* grad_value;   /**< likewise; null: as the value */
   /** float32 or float16 over (batch, query head, query, key), summed along dimensions with stride 0; null: as the mask */
   const vkattn_tensor_desc* grad_mask;
+  uint32_t has_grad_lse;                  /**< 1: VKATTN_TENSOR_GRAD_LSE is read, as L depends on the lse too */
+  uint32_t reserved; /**< 0 */
 } vkattn_backward_desc;
 VKATTN_INIT_FUNCTIONS(vkattn_backward_desc)
 

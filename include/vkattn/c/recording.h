@@ -65,13 +65,14 @@ enum {
   /** what gradients need of the forward pass, which writes it: vkattn_plan_tensor_range bytes from a multiple of 16 on */
   VKATTN_TENSOR_SAVED = 43,
   VKATTN_TENSOR_AVERAGED_WEIGHTS = 44,        /**< float32 (batch, query_length, kv_length); written */
-  VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT = 45,     /**< the gradient of parameter 36; written, as all that follow */
+  VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT = 45,     /**< the gradient of parameter 36; written, as all up to 51 */
   VKATTN_TENSOR_GRAD_Q_PROJ_WEIGHT = 46,      /**< of 37 */
   VKATTN_TENSOR_GRAD_K_PROJ_WEIGHT = 47,      /**< of 38 */
   VKATTN_TENSOR_GRAD_V_PROJ_WEIGHT = 48,      /**< of 39 */
   VKATTN_TENSOR_GRAD_IN_PROJ_BIAS = 49,       /**< of 40 */
   VKATTN_TENSOR_GRAD_OUT_PROJ_WEIGHT = 50,    /**< of 41 */
-  VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS = 51       /**< of 42 */
+  VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS = 51,      /**< of 42 */
+  VKATTN_TENSOR_GRAD_LSE = 52                 /**< dL/dlse of gradients of attention: float32, with the shape of LSE */
 };
 
 /** A part of a buffer that holds a tensor: `offset` is the byte of its first element. */
