@@ -45,7 +45,8 @@ def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
     return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> _Result: ...
 @overload
@@ -53,7 +54,8 @@ def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: bool = False,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> Tuple[_Result, ...]: ...
 
@@ -70,7 +72,8 @@ def attention_backward(
     mask: Union[_Array, None] = None, *, is_causal: bool = False, align: _Align = "top-left",
     scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, dropout_seed: Union[int, None] = None, gradients: Sequence[str] = ("query", "key", "value"),
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, gradients: Sequence[str] = ("query", "key", "value"),
     device: _Device = None, kernel: Union[str, None] = None,
 ) -> Gradients: ...
 

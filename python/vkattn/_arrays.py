@@ -173,6 +173,21 @@ def kv_lengths(x, lead, name="kv_lengths"):
     return broadcast(array, lead, name).reshape(-1).clip(limits.min, limits.max).astype(np.int32)
 
 
+def cumulative_lengths(x, rows, name):
+    """int32: the row at which each packed sequence begins, and the row at which the last one ends."""
+    array = host_array(x, name)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} is {array.dtype} but must hold integers: where each sequence begins, and where the "
+                        "last one ends")
+    if array.ndim != 1 or array.size == 0:
+        raise RuleError(f"{name} has the shape {array.shape} but must have one number for each sequence, and one for "
+                        "the end")
+    if array[0] != 0 or array[-1] != rows or (array[1:] < array[:-1]).any():
+        raise RuleError(f"{name} goes from {array[0]} to {array[-1]} but must begin at 0, never fall, and end at "
+                        f"{rows}, the number of rows")
+    return array.astype(np.int32)
+
+
 def broadcast(array, shape, name):
     """numpy.broadcast_to, with a sentence of this package if that fails."""
     if array.shape == shape:
