@@ -48,7 +48,7 @@ def test_samples(dtype):
         def weights(output):
             return torch.linspace(-1, 1, output.numel(), dtype=torch.float64).reshape(output.shape)
 
-        vkattn.torch._said.clear()
+        vkattn.torch.calls(clear=True)
         with vkattn.torch.replaces_sdpa(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             output, gradients = results(operator, arguments, keywords, weights)

@@ -1,5 +1,5 @@
 import os
-from typing import Any, Literal, Mapping, NamedTuple, Protocol, Sequence, Tuple, Union, overload
+from typing import Any, Literal, Mapping, NamedTuple, Protocol, Sequence, Tuple, TypedDict, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,12 @@ _Counts = Union[_Array, Sequence[int], None]
 _Stage = Literal["scores", "softcap", "masked", "probabilities"]
 _Device = Union["Device", str, int, None]
 _Result = npt.NDArray[Any]
+
+class _Modifiers(TypedDict, total=False):
+    window: _Window
+    softcap: Union[float, None]
+    alibi: _Slopes
+    sinks: _PerHead
 
 __version__: str
 

@@ -1,0 +1,126 @@
+"""The operators vkattn::attention and vkattn::attention_backward, with shapes for tracing and the autograd formula.
+
+torch.compile, torch.export and torch.jit.trace keep them in their graphs. Arguments that are no tensors travel as one
+str in JSON, by the names that vkattn.attention has.
+"""
+import json
+
+import torch
+
+from .. import _backward
+from .._attention import attention
+from .._backward import attention_backward
+from .._errors import RuleError
+from . import _calls, _derivatives
+from ._convert import empty_in_order_of, in_order_of, numpy_of, tensor_of
+
+# Inputs that may have a gradient, and others.
+INPUTS = _backward.Gradients._fields
+LENGTHS = ("kv_lengths", "cumulative_query_lengths", "cumulative_kv_lengths")
+TENSORS = (*INPUTS, *LENGTHS, "dropout_seed")
+
+_SCHEMA = ", ".join(f"Tensor{'' if name in ('query', 'key', 'value') else '?'} {name}" for name in TENSORS)
+# Inductor must not give the inputs other strides: the output follows the query's.
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+torch.library.define("vkattn::attention", f"({_SCHEMA}, str options) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
+torch.library.define(
+    "vkattn::attention_backward",
+    f"(Tensor grad_output, Tensor output, Tensor lse, {_SCHEMA}, str options, str gradients) -> Tensor[]", tags=_TAGS)
+
+
+def attend(tensors, options):
+    """(output, lse, weights) of the tensors by name; weights have no elements unless options ask for them."""
+    return torch.ops.vkattn.attention(*(tensors.get(name) for name in TENSORS), json.dumps(options))
+
+
+def _keywords(tensors, options):
+    """The keywords of vkattn.attention and attention_backward for the tensors behind query, key and value."""
+    keywords = {name: numpy_of(x) for name, x in zip(TENSORS, tensors) if x is not None}
+    for name in ("query", "key", "value"):
+        del keywords[name]
+    if "dropout_seed" in keywords:
+        keywords["dropout_seed"] = int(keywords["dropout_seed"])
+    keywords.update(json.loads(options))
+    for cumulative, longest in zip(LENGTHS[1:], ("max_seqlen_q", "max_seqlen_k")):
+        _require_no_longer(keywords.get(cumulative), keywords.pop(longest, None), cumulative, longest)
+    return keywords
+
+
+def _require_no_longer(cumulative, longest, cumulative_name, name):
+    if longest is None or cumulative is None or cumulative.ndim != 1 or cumulative.size < 2:
+        return
+    found = int((cumulative[1:] - cumulative[:-1]).max())
+    if found > longest:
+        raise RuleError(f"{name} is {longest}, but {cumulative_name} has a sequence of {found} rows")
+
+
+@torch.library.impl("vkattn::attention", "cpu")
+def _attention(*arguments):
+    *tensors, options = arguments
+    query, key, value = tensors[:3]
+    keywords = _keywords(tensors, options)
+    _calls.on_device(_calls.DEVICE, query, key, value)
+    results = attention(*(numpy_of(x) for x in (query, key, value)), return_lse=True, **keywords)
+    output, lse, *weights = (tensor_of(x) for x in results)
+    return in_order_of(query, output), lse, weights[0] if weights else lse.new_empty(0)
+
+
+@torch.library.register_fake("vkattn::attention")
+def _shapes(*arguments):
+    *tensors, options = arguments
+    query, key, value = tensors[:3]
+    rows = query.shape[-2:-1]
+    if max(x.dim() for x in (query, key, value)) > 2:
+        lead = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
+        rows = (*lead, query.shape[-3] if query.dim() > 2 else 1, *rows)
+    weights = (*rows, key.shape[-2]) if json.loads(options).get("return_weights") else (0,)
+    return (empty_in_order_of(query, (*rows, value.shape[-1])), query.new_empty(rows, dtype=torch.float32),
+            query.new_empty(weights, dtype=torch.float32))
+
+
+@torch.library.impl("vkattn::attention_backward", "cpu")
+def _attention_backward(grad_output, output, lse, *arguments):
+    *tensors, options, names = arguments
+    keywords, wanted = _keywords(tensors, options), tuple(names.split(","))
+    keywords.pop("return_weights", None)
+    _calls.on_device(_calls.GRADIENTS, *tensors[:3])
+    query, key, value = (numpy_of(x) for x in tensors[:3])
+    found = attention_backward(numpy_of(grad_output), query, key, value, numpy_of(output), numpy_of(lse),
+                               gradients=wanted, **keywords)
+    return [tensor_of(getattr(found, name)) for name in wanted]
+
+
+@torch.library.register_fake("vkattn::attention_backward")
+def _gradient_shapes(grad_output, output, lse, *arguments):
+    tensors, names = dict(zip(TENSORS, arguments)), arguments[-1]
+    return [tensors[name].new_empty(tensors[name].shape) for name in names.split(",")]
+
+
+def _save(ctx, inputs, output):
+    *tensors, options = inputs
+    output, lse, weights = output
+    ctx.save_for_backward(*tensors, output, lse)
+    ctx.options = options
+    ctx.set_materialize_grads(False)
+    # lse and the weights of other stages have no gradients yet. vkattn.attention_backward will take that of lse.
+    has_probabilities = json.loads(options).get("return_weights") == "probabilities"
+    ctx.mark_non_differentiable(lse, *(() if has_probabilities else (weights,)))
+
+
+def _gradients(ctx, grad_output, grad_lse, grad_weights):
+    *tensors, output, lse = ctx.saved_tensors
+    needed = ctx.needs_input_grad[:len(INPUTS)]
+    rest = (None,) * (len(TENSORS) - len(INPUTS) + 1)
+    if grad_output is None and grad_weights is None:
+        return (*(None,) * len(INPUTS), *rest)
+    reason = _derivatives.reason_against(grad_output, grad_weights)
+    if reason is not None:
+        given = dict(zip(TENSORS, tensors))
+        options = json.loads(ctx.options)
+        return (*_derivatives.by_operators(grad_output, grad_weights, given, needed, options, reason), *rest)
+    wanted = [name for name, need in zip(INPUTS, needed) if need]
+    found = iter(torch.ops.vkattn.attention_backward(grad_output, output, lse, *tensors, ctx.options, ",".join(wanted)))
+    return (*(next(found) if need else None for need in needed), *rest)
+
+
+torch.library.register_autograd("vkattn::attention", _gradients, setup_context=_save)
