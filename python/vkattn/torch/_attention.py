@@ -15,7 +15,7 @@ _OF_SCORES = ("query", "key", "value", "mask")
 def _autocast(tensors):
     """The tensors as autocast gives them to PyTorch's attention, where it is on."""
     device = tensors["query"].device.type
-    if not torch.is_autocast_enabled(device):
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return tensors
     dtype = torch.get_autocast_dtype(device)
     return {name: x.to(dtype) if name in _OF_SCORES and x.is_floating_point() and x.dtype != torch.float64 else x
@@ -85,7 +85,7 @@ def _by_pytorch(tensors, options, reason, return_lse):
                     "unsupported")
     _calls.by_pytorch(reason, *tensors.values())
     if reason == _reasons.FORWARD_MODE or options.get("return_weights"):
-        output, weights = _derivatives.attention(_autocast(tensors), options)
+        output, weights = _derivatives.in_steps(_autocast(tensors), options)
         return output, None, weights
     output = _pytorch(*(tensors.get(name) for name in _OF_SCORES), options["dropout"], options["is_causal"],
                       scale=options["scale"], enable_gqa=options["enable_gqa"])

@@ -21,7 +21,7 @@ def reason_against(grad_output, grad_weights):
     return _reasons.of_watchers([grad_output])
 
 
-def attention(tensors, options):
+def in_steps(tensors, options):
     """(output, weights) by PyTorch's operators in float32: its fused operator lacks second derivatives."""
     query, key, value, mask = (tensors.get(name) for name in ("query", "key", "value", "mask"))
     query32, key32, value32 = query.float(), key.float(), value.float()
@@ -57,7 +57,7 @@ def by_operators(grad_output, grad_weights, tensors, needed, options, reason):
         own = {name: tensors[name].view_as(tensors[name]) if need else tensors[name]
                for name, need in zip(names, needed)}
         grads = (grad_output, grad_weights)
-        results = [(x, grad) for x, grad in zip(attention(own, options), grads) if grad is not None]
+        results = [(x, grad) for x, grad in zip(in_steps(own, options), grads) if grad is not None]
         wanted = [own[name] for name, need in zip(names, needed) if need]
         # The weights do not depend on value.
         found = iter(torch.autograd.grad([x for x, _ in results], wanted, [grad for _, grad in results],
