@@ -28,9 +28,24 @@ torch.library.define(
     f"(Tensor grad_output, Tensor output, Tensor lse, {_SCHEMA}, str options, str gradients) -> Tensor[]", tags=_TAGS)
 
 
+def _number(x):
+    """The number of a symbol of torch.compile's, whose graph then holds for this number alone."""
+    return int(x) if isinstance(x, torch.SymInt) else float(x)
+
+
+def _run(operator, implementation, *arguments):
+    """Calls the operator, or at once its implementation if nobody would notice: PyTorch's dispatcher takes a while."""
+    tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
+    is_watched = (torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+                  or any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in tensors)
+                  or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)))
+    return (operator if is_watched else implementation)(*arguments)
+
+
 def attend(tensors, options):
     """(output, lse, weights) of the tensors by name; weights have no elements unless options ask for them."""
-    return torch.ops.vkattn.attention(*(tensors.get(name) for name in TENSORS), json.dumps(options))
+    arguments = [tensors.get(name) for name in TENSORS]
+    return _run(torch.ops.vkattn.attention.default, _attention, *arguments, json.dumps(options, default=_number))
 
 
 def _keywords(tensors, options):
@@ -54,7 +69,6 @@ def _require_no_longer(cumulative, longest, cumulative_name, name):
         raise RuleError(f"{name} is {longest}, but {cumulative_name} has a sequence of {found} rows")
 
 
-@torch.library.impl("vkattn::attention", "cpu")
 def _attention(*arguments):
     *tensors, options = arguments
     query, key, value = tensors[:3]
@@ -78,7 +92,6 @@ def _shapes(*arguments):
             query.new_empty(weights, dtype=torch.float32))
 
 
-@torch.library.impl("vkattn::attention_backward", "cpu")
 def _attention_backward(grad_output, output, lse, *arguments):
     *tensors, options, names = arguments
     keywords, wanted = _keywords(tensors, options), tuple(names.split(","))
@@ -119,8 +132,11 @@ def _gradients(ctx, grad_output, grad_lse, grad_weights):
         options = json.loads(ctx.options)
         return (*_derivatives.by_operators(grad_output, grad_weights, given, needed, options, reason), *rest)
     wanted = [name for name, need in zip(INPUTS, needed) if need]
-    found = iter(torch.ops.vkattn.attention_backward(grad_output, output, lse, *tensors, ctx.options, ",".join(wanted)))
+    found = iter(_run(torch.ops.vkattn.attention_backward.default, _attention_backward, grad_output, output, lse,
+                      *tensors, ctx.options, ",".join(wanted)))
     return (*(next(found) if need else None for need in needed), *rest)
 
 
+torch.library.impl("vkattn::attention", "cpu", _attention)
+torch.library.impl("vkattn::attention_backward", "cpu", _attention_backward)
 torch.library.register_autograd("vkattn::attention", _gradients, setup_context=_save)
