@@ -173,12 +173,19 @@ def kv_lengths(x, lead, name="kv_lengths"):
     return broadcast(array, lead, name).reshape(-1).clip(limits.min, limits.max).astype(np.int32)
 
 
-def cumulative_lengths(x, rows, name):
-    """int32: the row at which each packed sequence begins, and the row at which the last one ends."""
+def cumulative_integers(x, name):
+    """An array of integers, for cumulative_lengths(); None for None."""
+    if x is None:
+        return None
     array = host_array(x, name)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} is {array.dtype} but must hold integers: where each sequence begins, and where the "
                         "last one ends")
+    return array
+
+
+def cumulative_lengths(array, rows, name):
+    """int32: the row at which each packed sequence begins, and the row at which the last one ends."""
     if array.ndim != 1 or array.size == 0:
         raise RuleError(f"{name} has the shape {array.shape} but must have one number for each sequence, and one for "
                         "the end")

@@ -88,12 +88,14 @@ def _packed(cumulative_query_lengths, cumulative_kv_lengths, *, query, key, valu
     """Packed, or None without packed sequences."""
     if cumulative_query_lengths is None and cumulative_kv_lengths is None:
         return None
-    if cumulative_query_lengths is None or cumulative_kv_lengths is None:
+    queries = _arrays.cumulative_integers(cumulative_query_lengths, "cumulative_query_lengths")
+    keys = _arrays.cumulative_integers(cumulative_kv_lengths, "cumulative_kv_lengths")
+    if queries is None or keys is None:
         raise RuleError("packed sequences need both cumulative_query_lengths and cumulative_kv_lengths")
     for name, given in (("kv_lengths", kv_lengths), ("return_weights", return_weights)):
         if given is not None:
             raise RuleError(f"packed sequences take no {name}")
-    return Packed(cumulative_query_lengths, cumulative_kv_lengths, query, key, value)
+    return Packed(queries, keys, query, key, value)
 
 
 def score_options(mask, *, is_causal, align, scale, modifiers, kv_lengths=None, packed=None, dropout=0.0,
