@@ -64,6 +64,30 @@ def test_compiled_while_installed():
     assert vkattn.torch.calls()["device"] == 2
 
 
+def test_a_compiled_layer_while_installed():
+    """Its default is to return weights, which are not used here."""
+    layer, x = torch.nn.MultiheadAttention(32, 4, batch_first=True), torch.randn(2, 5, 32).requires_grad_()
+    expected, = torch.autograd.grad(layer(x, x, x)[0].square().sum(), x)
+    with vkattn.torch.replaces_sdpa():
+        compiled = torch.compile(lambda x: layer(x, x, x)[0], fullgraph=True, backend="aot_eager")
+        found, = torch.autograd.grad(compiled(x).square().sum(), x)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert vkattn.torch.calls() == {"device": 1, "device, gradients": 1}
+
+
+def test_compiled_packed_sequences():
+    query, key = draw((7, 2, 8), (9, 2, 8))
+    queries, keys = torch.tensor([0, 4, 7]), torch.tensor([0, 3, 9])
+
+    def packed(*tensors):
+        return vkattn.torch.varlen_attention(*tensors, 4, 6, is_causal=True, align="bottom-right", return_lse=True)
+
+    tensors = query, key, key, queries, keys
+    for got, right in zip(torch.compile(packed, fullgraph=True, backend="aot_eager")(*tensors), packed(*tensors)):
+        torch.testing.assert_close(got, right)
+        assert got.stride() == right.stride()
+
+
 def test_a_compiled_fallback_tells():
     with pytest.warns(UserWarning, match="not vkattn: query, key and value are not all"):
         compiled = torch.compile(lambda x: vkattn.torch.scaled_dot_product_attention(x, x, x), fullgraph=True,

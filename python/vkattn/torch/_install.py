@@ -49,7 +49,7 @@ def _reason_against_weights(given):
 @functools.wraps(_pytorch_layer)
 def _layer(*arguments, **keywords):
     """multi_head_attention_forward, which does not call scaled_dot_product_attention where it returns weights."""
-    if not _uses or torch.compiler.is_compiling():
+    if not _uses:
         return _pytorch_layer(*arguments, **keywords)
     given = _layer_signature.bind(*arguments, **keywords).arguments
     if not given.get("need_weights", True):
@@ -72,6 +72,7 @@ def _layer(*arguments, **keywords):
     return output, weights if query.dim() == 3 else weights.squeeze(0)
 
 
+_layer = torch.compiler.allow_in_graph(_layer)
 _layer.__prepare_scriptable__ = lambda: _pytorch_layer
 _PLACES = {"scaled_dot_product_attention": _sdpa, "multi_head_attention_forward": _layer}
 
