@@ -63,7 +63,8 @@ def compare(tensors, keywords, tolerance=2e-5):
     right = torch.autograd.grad((expected * weights).sum(), [doubles[name] for name in wanted])
     for name, got, exactly in zip(wanted, found, right):
         assert got.dtype == named[name].dtype and got.shape == exactly.shape
-        torch.testing.assert_close(got.double(), exactly, atol=10 * tolerance, rtol=10 * tolerance, msg=lambda text: name + text)
+        torch.testing.assert_close(got.double(), exactly, atol=10 * tolerance, rtol=10 * tolerance,
+                                   msg=lambda text, name=name: name + text)
     assert vkattn.torch.calls() == {"device": 1, "device, gradients": 1}
 
 

@@ -88,11 +88,15 @@ def test_compiled_packed_sequences():
         assert got.stride() == right.stride()
 
 
-def test_a_compiled_fallback_tells():
-    with pytest.warns(UserWarning, match="not vkattn: query, key and value are not all"):
-        compiled = torch.compile(lambda x: vkattn.torch.scaled_dot_product_attention(x, x, x), fullgraph=True,
-                                 backend="aot_eager")
-        query = torch.randn(1, 2, 4, 8, dtype=torch.float64)
+@pytest.mark.parametrize("change, sentence", [
+    (lambda x: x.double(), "query, key and value are not all"), (lambda x: torch.cat([x] * 73, dim=-1), "head_dim is 584"),
+])
+def test_a_compiled_fallback_tells(change, sentence):
+    """What vkattn would refuse when the graph runs is PyTorch's operator in the graph."""
+    query = change(torch.randn(1, 2, 4, 8))
+    compiled = torch.compile(lambda x: vkattn.torch.scaled_dot_product_attention(x, x, x), fullgraph=True,
+                             backend="aot_eager")
+    with pytest.warns(UserWarning, match=f"not vkattn: {sentence}"):
         torch.testing.assert_close(compiled(query), sdpa(query, query, query))
 
 

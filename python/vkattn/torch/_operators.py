@@ -5,9 +5,10 @@ str in JSON, by the names that vkattn.attention has.
 """
 import json
 
+import numpy as np
 import torch
 
-from .. import _backward
+from .. import _arguments, _backward, _problem
 from .._attention import attention
 from .._backward import attention_backward
 from .._errors import RuleError
@@ -18,6 +19,12 @@ from ._convert import empty_in_order_of, in_order_of, numpy_of, tensor_of
 INPUTS = _backward.Gradients._fields
 LENGTHS = ("kv_lengths", "cumulative_query_lengths", "cumulative_kv_lengths")
 TENSORS = (*INPUTS, *LENGTHS, "dropout_seed")
+# Options of a problem as vkattn.attention has them by default.
+_DEFAULTS = {"is_causal": False, "align": "top-left", "scale": None, "enable_gqa": False, "dropout": 0.0,
+             "return_lse": True, "return_weights": None}
+# An array of one element of each type, made while no mode of PyTorch's watches.
+_ELEMENTS = {dtype: numpy_of(torch.zeros((), dtype=dtype)) for dtype in (
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.bool, torch.int32, torch.int64)}
 
 _SCHEMA = ", ".join(f"Tensor{'' if name in ('query', 'key', 'value') else '?'} {name}" for name in TENSORS)
 # Inductor must not give the inputs other strides: the output follows the query's.
@@ -79,10 +86,31 @@ def _attention(*arguments):
     return in_order_of(query, output), lse, weights[0] if weights else lse.new_empty(0)
 
 
+def _stand_in(x):
+    """An array of a tensor's shape and type without memory of its own."""
+    return None if x is None else np.broadcast_to(_ELEMENTS[x.dtype], x.shape)
+
+
+def _check_rules(tensors, options):
+    """Raises what the library says of a problem whose sizes are numbers, before a graph is made of it."""
+    given = dict(zip(TENSORS, tensors))
+    present = [x for x in tensors if x is not None]
+    has_numbers = all(isinstance(size, int) for x in present for size in x.shape)
+    is_packed = given["cumulative_query_lengths"] is not None
+    if is_packed or not has_numbers or any(x.dtype not in _ELEMENTS for x in present):
+        return
+    arrays = {name: _stand_in(x) for name, x in given.items() if name != "dropout_seed"}
+    keywords = {**_DEFAULTS, **{name: x for name, x in json.loads(options).items() if x is not None}}
+    modifiers = {row.name: keywords.pop(row.name, arrays.pop(row.name, None)) for row in _arguments.MODIFIERS}
+    used = {name: keywords[name] for name in _DEFAULTS}
+    _problem.make(**arrays, modifiers=modifiers, **used)
+
+
 @torch.library.register_fake("vkattn::attention")
 def _shapes(*arguments):
     *tensors, options = arguments
     query, key, value = tensors[:3]
+    _check_rules(tensors, options)
     rows = query.shape[-2:-1]
     if max(x.dim() for x in (query, key, value)) > 2:
         lead = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
