@@ -301,10 +301,10 @@ def test_types_that_numpy_has_not():
         vkattn.attention(Q, Unreadable(), Q)
 
 
-def test_bfloat16_tensors_of_pytorch():
+def test_bfloat16_tensors_that_require_gradients():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="query is of type Tensor, of torch.bfloat16, which NumPy cannot take"):
-        vkattn.attention(torch.zeros(1, 2, 3, 4, dtype=torch.bfloat16), Q, Q)
+        vkattn.attention(torch.zeros(1, 2, 3, 4, dtype=torch.bfloat16, requires_grad=True), Q, Q)
 
 
 @pytest.mark.parametrize("dtype, keywords, sentence", [

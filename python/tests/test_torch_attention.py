@@ -297,3 +297,34 @@ def test_tensors_on_another_device():
         vkattn.torch.attention(query, query, query, copies=True)
     with vkattn.torch.replaces_sdpa(copies=True), pytest.raises(NotImplementedError, match="meta"):
         torch.nn.functional.scaled_dot_product_attention(query, query, query)
+
+
+def test_bfloat16_tensors_in_numpys_functions():
+    """Arrays, caches, layers and their parameters take them, and from_numpy() gives them back, without ml_dtypes too."""
+    query, key, value = (torch.randn(1, 2, n, 16).bfloat16() for n in (5, 7, 7))
+    expected = vkattn.torch.attention(query, key, value)
+    assert torch.equal(vkattn.torch.from_numpy(vkattn.attention(query, key, value)), expected)
+    on_device = [vkattn.array(x) for x in (query, key, value)]
+    assert torch.equal(vkattn.torch.from_numpy(on_device[0]), query)
+    assert torch.equal(vkattn.torch.from_numpy(vkattn.plan(*on_device)(*on_device)), expected)
+    cache = vkattn.Cache(1, 2, 7, 16, dtype="bfloat16")
+    cache.append(key.transpose(1, 2).contiguous().transpose(1, 2), value)
+    assert torch.equal(vkattn.torch.from_numpy(cache.attention(query, is_causal=False)), expected)
+    with pytest.raises(TypeError, match="x is of type list but must be a NumPy array or a vkattn.Array"):
+        vkattn.torch.from_numpy([1.0])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", torch.bfloat16])
+def test_bfloat16_state_dicts(dtype):
+    theirs = torch.nn.MultiheadAttention(16, 2, batch_first=True).bfloat16()
+    layer = vkattn.MultiHeadAttention(16, 2, dtype=dtype)
+    layer.load_state_dict(theirs.state_dict())
+    for name, array in layer.state_dict().items():
+        assert torch.equal(vkattn.torch.from_numpy(array), theirs.state_dict()[name])
+    x = torch.randn(2, 5, 16).bfloat16()
+    output = vkattn.torch.from_numpy(layer(x)[0])
+    torch.testing.assert_close(output, theirs(x, x, x)[0].detach(), atol=3e-2, rtol=3e-2)
+    single = vkattn.MultiHeadAttention(16, 2, dtype=torch.float32)
+    single.load_state_dict(theirs.state_dict())
+    for name, array in single.state_dict().items():
+        assert torch.equal(vkattn.torch.from_numpy(array), theirs.state_dict()[name].float())

@@ -18,7 +18,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         returns         (..., query_heads, query_length, value_dim), of the query's type
 
     The dimensions before the heads are batch entries, and broadcast. An array of two dimensions has one head.
-    Each of the three arrays is float32, float16 or bfloat16 (of ml_dtypes); sums are float32. Strides may be
+    Each of the three arrays is float32, float16 or bfloat16 (of ml_dtypes or PyTorch); sums are float32. Strides may be
     any: arrays are taken as they lie. Only arrays with negative strides, or with more than twice as much memory
     as elements, are copied first. Head dimensions are from 1 to 576.
 

@@ -1,10 +1,11 @@
 from contextlib import AbstractContextManager
-from typing import Literal, Tuple, Union, overload
+from typing import Any, Literal, Tuple, Union, overload
 
+import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import Unpack
 
-from .. import _Align, _Counts, _Device, _Modifiers, _Stage
+from .. import Array, _Align, _Counts, _Device, _Modifiers, _Stage
 
 @overload
 def attention(
@@ -42,6 +43,7 @@ def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Union[Tensor, None] = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: Union[float, None] = None, enable_gqa: bool = False,
 ) -> Tensor: ...
+def from_numpy(x: Union[npt.NDArray[Any], Array]) -> Tensor: ...
 def install(copies: bool = False) -> None: ...
 def uninstall() -> None: ...
 def replaces_sdpa(copies: bool = False) -> AbstractContextManager[None]: ...

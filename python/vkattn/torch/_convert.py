@@ -2,7 +2,8 @@
 import numpy as np
 import torch
 
-from .. import _arrays
+from .. import _arguments, _arrays
+from .._device_arrays import Array
 
 
 def numpy_of(tensor):
@@ -17,9 +18,18 @@ def numpy_of(tensor):
 
 def tensor_of(array):
     """A tensor that shares the array's memory."""
-    if array.dtype == _arrays.BFLOAT16_BITS:
+    if _arrays.is_bfloat16(array.dtype):
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
+
+
+def from_numpy(x):
+    """torch.from_numpy() for all that vkattn returns: also a vkattn.Array, which is copied, and arrays of bfloat16."""
+    if isinstance(x, Array):
+        x = x.numpy()
+    if not isinstance(x, np.ndarray):
+        raise _arguments.wrong(x, "x", "a NumPy array or a vkattn.Array")
+    return tensor_of(x)
 
 
 def _order(like, rank):
