@@ -1,4 +1,5 @@
 """vkattn in PyTorch's place: contexts, threads, layers, counts."""
+import contextlib
 import threading
 import warnings
 
@@ -160,6 +161,13 @@ def test_a_layer_that_returns_weights(batched, averaged, mask):
     for got, right in zip(found, expected):
         torch.testing.assert_close(got, right, atol=1e-5, rtol=1e-4)
     assert vkattn.torch.calls() == {"device": 1}
+
+
+def test_a_hint_without_a_mask_is_refused():
+    layer, x = layer_and_inputs(True)
+    for context in (contextlib.nullcontext(), vkattn.torch.replaces_sdpa()):
+        with context, pytest.raises(RuntimeError, match="Need attn_mask"):
+            layer(x, x, x, is_causal=True)
 
 
 def test_a_layers_gradients_of_output_and_weights():

@@ -59,9 +59,12 @@ def _layer(*arguments, **keywords):
     if reason is not None:
         _calls.by_pytorch(reason, query, key, value)
         return _pytorch_layer(*arguments, **keywords)
+    given["need_weights"] = False
+    if given.get("attn_mask") is not None:  # which says more than the hint; without a mask PyTorch refuses the hint
+        given["is_causal"] = False
     _weights.wanted = found = []
     try:
-        output, _ = _pytorch_layer(**{**given, "need_weights": False, "is_causal": False})
+        output, _ = _pytorch_layer(**given)
     finally:
         del _weights.wanted
     if not found:  # PyTorch computed it, and has told why
