@@ -26,6 +26,7 @@ Problem::Problem(const py::array& query, const py::array& key, const py::array& 
   desc_.key.type = element_type(key, "key");
   desc_.value.type = element_type(value, "value");
   set_sizes();
+  if (options.cumulative_query_lengths) set_packed(options);
   inputs_ = ScoreInputs(options, desc_);
   take(validate(desc_));
 }
@@ -51,6 +52,15 @@ void Problem::set_sizes() {
   desc_.value.strides = value_.strides();
 }
 
+void Problem::set_packed(const ScoreOptions& options) {
+  desc_.query_lengths = desc_.kv_lengths = Lengths::kPacked;
+  desc_.batch = options.cumulative_query_lengths->size() - 1;
+  desc_.total_query_length = desc_.query_length;
+  desc_.total_kv_length = desc_.kv_length;
+  desc_.query_length = options.longest_query;
+  desc_.kv_length = options.longest_kv;
+}
+
 AttentionDesc Problem::dense_desc() const {
   AttentionDesc desc = desc_;
   for (const auto& [tensor, array] :
@@ -73,10 +83,10 @@ HostTensors Problem::host_tensors() const {
 }
 
 std::vector<std::int64_t> Problem::output_shape() const {
-  return {desc_.batch, desc_.query_heads, desc_.query_length, desc_.value_dim};
+  return {query_.extents()[0], desc_.query_heads, query_.extents()[2], desc_.value_dim};
 }
 std::vector<std::int64_t> Problem::lse_shape() const {
-  return {desc_.batch, desc_.query_heads, desc_.query_length};
+  return {query_.extents()[0], desc_.query_heads, query_.extents()[2]};
 }
 std::vector<std::int64_t> Problem::weights_shape() const {
   return {desc_.batch, desc_.query_heads, desc_.query_length, desc_.kv_length};

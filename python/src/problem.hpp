@@ -15,7 +15,8 @@
 namespace vkattn::python {
 
 /// A problem with its arrays: query (batch, query_heads, query_length, head_dim), the same for key and value,
-/// and what changes its scores. It is made with the interpreter's lock; reading it needs no lock.
+/// and what changes its scores. Packed sequences are one batch entry of all rows. It is made with the
+/// interpreter's lock; reading it needs no lock.
 class Problem {
  public:
   Problem(const pybind11::array& query, const pybind11::array& key, const pybind11::array& value,
@@ -41,6 +42,8 @@ class Problem {
 
  private:
   void set_sizes();
+  /// Packed sequences: the arrays' one batch entry holds all sequences, one after the other.
+  void set_packed(const ScoreOptions& options);
 
   AttentionDesc desc_;
   InputArray query_;

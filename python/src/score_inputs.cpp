@@ -84,6 +84,10 @@ constexpr std::array kModifiers = {
 constexpr std::array kScoreTensors = {
     ScoreTensor{"mask", &AttentionTensors::mask, &HostTensors::mask},
     ScoreTensor{"kv_lengths", &AttentionTensors::kv_lengths, &HostTensors::kv_lengths},
+    ScoreTensor{"cumulative_query_lengths", &AttentionTensors::cumulative_query_lengths,
+                &HostTensors::cumulative_query_lengths},
+    ScoreTensor{"cumulative_kv_lengths", &AttentionTensors::cumulative_kv_lengths,
+                &HostTensors::cumulative_kv_lengths},
     ScoreTensor{"alibi", &AttentionTensors::alibi_slopes, &HostTensors::alibi_slopes,
                 &BackwardTensors::grad_alibi_slopes, &BackwardDesc::has_grad_alibi_slopes},
     ScoreTensor{"sinks", &AttentionTensors::sinks, &HostTensors::sinks, &BackwardTensors::grad_sinks,
@@ -115,6 +119,9 @@ ScoreInputs::ScoreInputs(const ScoreOptions& options, AttentionDesc& desc) {
     lists_["kv_lengths"] = {*options.kv_lengths, desc.batch, "kv_lengths", "each batch entry"};
     desc.kv_lengths = Lengths::kPerEntry;
   }
+  for (const auto& [name, given] : {std::pair("cumulative_query_lengths", &options.cumulative_query_lengths),
+                                    std::pair("cumulative_kv_lengths", &options.cumulative_kv_lengths)})
+    if (*given) lists_[name] = {**given, desc.batch + 1, name, "each sequence, and one for the end"};
   for (const auto& [name, given] : options.modifiers)
     set_modifier(name.cast<std::string>(), py::reinterpret_borrow<py::object>(given), desc);
 }
@@ -156,7 +163,9 @@ void register_score_inputs(py::module_& module) {
   py::class_<ScoreOptions>(module, "ScoreOptions")
       .def(py::init([](bool is_causal, std::variant<std::int64_t, std::string> align,
                        std::optional<double> scale, double dropout, bool has_lse, std::string weights,
-                       OptionalArray mask, OptionalArray kv_lengths, py::dict modifiers) {
+                       OptionalArray mask, OptionalArray kv_lengths, OptionalArray cumulative_query_lengths,
+                       OptionalArray cumulative_kv_lengths, std::int64_t longest_query,
+                       std::int64_t longest_kv, py::dict modifiers) {
              return ScoreOptions{is_causal,
                                  std::move(align),
                                  scale,
@@ -165,10 +174,16 @@ void register_score_inputs(py::module_& module) {
                                  std::move(weights),
                                  std::move(mask),
                                  std::move(kv_lengths),
+                                 std::move(cumulative_query_lengths),
+                                 std::move(cumulative_kv_lengths),
+                                 longest_query,
+                                 longest_kv,
                                  std::move(modifiers)};
            }),
            py::arg("is_causal"), py::arg("align"), py::arg("scale"), py::arg("dropout"), py::arg("has_lse"),
-           py::arg("weights"), py::arg("mask"), py::arg("kv_lengths"), py::arg("modifiers"));
+           py::arg("weights"), py::arg("mask"), py::arg("kv_lengths"), py::arg("cumulative_query_lengths"),
+           py::arg("cumulative_kv_lengths"), py::arg("longest_query"), py::arg("longest_kv"),
+           py::arg("modifiers"));
 }
 
 }  // namespace vkattn::python

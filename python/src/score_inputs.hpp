@@ -29,6 +29,11 @@ struct ScoreOptions {
   std::string weights;       ///< the name of a stage; empty: none
   OptionalArray mask;        ///< with size 1 along each dimension that it broadcasts
   OptionalArray kv_lengths;  ///< int32, one for each batch entry
+  /// Of packed sequences, both or none: int32, where each sequence begins and where the last one ends.
+  OptionalArray cumulative_query_lengths;
+  OptionalArray cumulative_kv_lengths;
+  std::int64_t longest_query = 0;  ///< of packed sequences
+  std::int64_t longest_kv = 0;
   pybind11::dict modifiers;  ///< the given ones of Python's MODIFIERS, by name
 };
 

@@ -105,8 +105,7 @@ VALUES = [None, "nonsense", "", "\udc80", b"x", 1.5, 3j, float("nan"), 10**30, -
 
 # Other words that a sentence may have in place of the parameter's name.
 OTHER_WORDS = {
-    "embed_dim": ("d_model", "head_dim"), "num_heads": ("query_heads",), "kdim": ("key_input_dim",),
-    "vdim": ("value_input_dim",), "capacity": ("kv_length", "cache_length"), "dtype": ("a cache stores",),
+    "embed_dim": ("head_dim",), "capacity": ("kv_length", "cache_length"), "dtype": ("a cache stores",),
     "path": ("cannot be read", "file"), "state": ("the parameters",),
     "gradients": ("there is no gradient of",), "page_count": ("pages need page_size",),
     "page_table": ("pages need page_size",), "style": ("a rotary style",), "kernel": ("no kernel",),
@@ -215,7 +214,8 @@ def test_groups_are_no_keywords(group, tmp_path, monkeypatch):
 
 def test_modifiers_that_the_native_module_lacks():
     options = _native.ScoreOptions(is_causal=False, align="top-left", scale=None, dropout=0.0, has_lse=False,
-                                   weights="", mask=None, kv_lengths=None, modifiers={"nonsense": 1})
+                                   weights="", mask=None, kv_lengths=None, cumulative_query_lengths=None,
+                                   cumulative_kv_lengths=None, longest_query=0, longest_kv=0, modifiers={"nonsense": 1})
     with pytest.raises(vkattn.Error, match="no modifier of scores that is called nonsense"):
         _native.Problem(Q, Q, Q, options)
 
@@ -301,10 +301,10 @@ def test_types_that_numpy_has_not():
         vkattn.attention(Q, Unreadable(), Q)
 
 
-def test_bfloat16_tensors_of_pytorch():
+def test_bfloat16_tensors_that_require_gradients():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="query is of type Tensor, of torch.bfloat16, which NumPy cannot take"):
-        vkattn.attention(torch.zeros(1, 2, 3, 4, dtype=torch.bfloat16), Q, Q)
+        vkattn.attention(torch.zeros(1, 2, 3, 4, dtype=torch.bfloat16, requires_grad=True), Q, Q)
 
 
 @pytest.mark.parametrize("dtype, keywords, sentence", [

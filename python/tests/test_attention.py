@@ -149,3 +149,62 @@ def test_kernel(qkv, kernel):
     check(*qkv(), kernel=kernel)
     with pytest.raises(vkattn.Error):
         vkattn.attention(*qkv(queries=64), kernel="decode")
+
+
+def packed(random, query_lengths, kv_lengths, heads=(4, 2), dim=16):
+    """(query, key, value) with all sequences one after the other, and the rows at which they begin and end."""
+    rows = [sum(query_lengths), sum(kv_lengths), sum(kv_lengths)]
+    arrays = [random.standard_normal((h, n, dim)).astype(np.float32) for h, n in zip((heads[0],) + heads[1:] * 2, rows)]
+    return arrays, [np.cumsum([0, *lengths]).astype(np.int32) for lengths in (query_lengths, kv_lengths)]
+
+
+def test_packed_sequences(random):
+    """Each sequence is as if it were alone, one without queries and one without keys too."""
+    arrays, cumulative = packed(random, (5, 0, 3, 2), (7, 4, 0, 6))
+    mask = random.standard_normal((4, 1, 5, 7)).astype(np.float32)
+    keywords = dict(is_causal=True, align="bottom-right", enable_gqa=True, softcap=5.0)
+    output, lse = vkattn.attention(*arrays, mask, cumulative_query_lengths=cumulative[0],
+                                   cumulative_kv_lengths=cumulative[1], return_lse=True, **keywords)
+    assert output.shape == (4, 10, 16) and lse.shape == (4, 10)
+    for i in range(4):
+        queries, keys = (slice(*x[i:i + 2]) for x in cumulative)
+        alone = (arrays[0][:, queries], arrays[1][:, keys], arrays[2][:, keys],
+                 mask[i, :, :queries.stop - queries.start, :keys.stop - keys.start])
+        expected, expected_lse = vkattn.attention(*alone, return_lse=True, **keywords)
+        np.testing.assert_allclose(output[:, queries], expected, atol=1e-5)
+        np.testing.assert_allclose(lse[:, queries], expected_lse, atol=1e-5)
+
+
+def test_wrong_packed_sequences(random):
+    (query, key, value), (queries, keys) = packed(random, (5, 3), (7, 4))
+    for wrong, sentence in (
+        (dict(cumulative_query_lengths=queries), "need both"),
+        (dict(cumulative_query_lengths=queries, cumulative_kv_lengths=keys[:2]), "end at 11"),
+        (dict(cumulative_query_lengths=queries - 1, cumulative_kv_lengths=keys), "begin at 0"),
+        (dict(cumulative_query_lengths=[0, 9, 8], cumulative_kv_lengths=keys), "never fall"),
+        (dict(cumulative_query_lengths=[0, 8], cumulative_kv_lengths=keys), "1 sequences and cumulative_kv_lengths has 2"),
+        (dict(cumulative_query_lengths=queries[None], cumulative_kv_lengths=keys), r"shape \(1, 3\)"),
+        (dict(cumulative_query_lengths=queries, cumulative_kv_lengths=keys, kv_lengths=[3, 3]), "take no kv_lengths"),
+    ):
+        with pytest.raises(vkattn.RuleError, match=sentence):
+            vkattn.attention(query, key, value, enable_gqa=True, **wrong)
+    with pytest.raises(vkattn.RuleError, match=r"must be \(heads, rows, dim\)"):
+        vkattn.attention(query[None], key[None], value[None], enable_gqa=True, cumulative_query_lengths=queries,
+                         cumulative_kv_lengths=keys)
+    with pytest.raises(TypeError, match="float64 but must hold integers"):
+        vkattn.attention(query, key, value, enable_gqa=True, cumulative_query_lengths=[0.0, 5.0, 8.0],
+                         cumulative_kv_lengths=keys)
+
+
+def test_pytorchs_names_of_keywords(qkv):
+    query, key, value = qkv()
+    mask = np.zeros((9, 13), bool)
+    mask[:, :4] = True
+    expected = vkattn.attention(query, key, value, mask, dropout=0.5, dropout_seed=3)
+    assert np.array_equal(vkattn.attention(query, key, value, attn_mask=mask, dropout_p=0.5, dropout_seed=3), expected)
+    with pytest.raises(TypeError, match="got both mask and attn_mask, which are one argument"):
+        vkattn.attention(query, key, value, mask=mask, attn_mask=mask)
+    with pytest.raises(TypeError, match="dropout is 'x' but must be a number"):
+        vkattn.attention(query, key, value, dropout_p="x")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'attention_mask'"):
+        vkattn.attention(query, key, value, attention_mask=mask)

@@ -176,3 +176,25 @@ def test_refusals(qkv):
         vkattn.attention_backward(output, *arrays, output, lse.astype(np.float64))
     with pytest.raises(vkattn.Error, match="mask"):
         vkattn.attention_backward(output, *arrays, output, lse, np.ones((9, 13), bool), gradients=("mask",))
+
+
+def test_packed_sequences(random):
+    """The gradients of each sequence are as if it were alone."""
+    cumulative = [np.array(x, np.int32) for x in ([0, 5, 8], [0, 7, 11])]
+    query, key, value, grad_output = (random.standard_normal((2, n, 16)).astype(np.float32) for n in (8, 11, 11, 8))
+    sinks = random.standard_normal(2).astype(np.float32)
+    keywords = dict(is_causal=True, align="bottom-right", sinks=sinks)
+    names = dict(gradients=("query", "key", "value", "sinks"))
+    packed = dict(cumulative_query_lengths=cumulative[0], cumulative_kv_lengths=cumulative[1], **keywords)
+    output, lse = vkattn.attention(query, key, value, return_lse=True, **packed)
+    found = vkattn.attention_backward(grad_output, query, key, value, output, lse, **packed, **names)
+    sums = np.zeros(2)
+    for i in range(2):
+        queries, keys = (slice(*x[i:i + 2]) for x in cumulative)
+        alone = query[:, queries], key[:, keys], value[:, keys]
+        output, lse = vkattn.attention(*alone, return_lse=True, **keywords)
+        expected = vkattn.attention_backward(grad_output[:, queries], *alone, output, lse, **keywords, **names)
+        for name, rows in (("query", queries), ("key", keys), ("value", keys)):
+            np.testing.assert_allclose(getattr(found, name)[:, rows], getattr(expected, name), atol=1e-5)
+        sums += expected.sinks
+    np.testing.assert_allclose(found.sinks, sums, atol=1e-5)

@@ -243,9 +243,9 @@ def test_empty(shape):
 
 def test_refusals(random):
     layer, x = vkattn.MultiHeadAttention(16, 2), rows_of(random, 1, 3, 16)
-    with pytest.raises(ValueError, match="d_model is 15"):
+    with pytest.raises(ValueError, match="embed_dim is 15, which is no multiple of num_heads, 2; give head_dim"):
         vkattn.MultiHeadAttention(15, 2)
-    with pytest.raises(ValueError, match="query_heads is 0"):
+    with pytest.raises(ValueError, match="num_heads is 0"):
         vkattn.MultiHeadAttention(16, 0)
     with pytest.raises(ValueError, match="query has the shape"):
         layer(x[..., :8])

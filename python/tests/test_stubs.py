@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 import vkattn
+from vkattn import _arguments
 
 PACKAGE = pathlib.Path(vkattn.__file__).parent
 
@@ -24,11 +25,12 @@ def definitions(tree):
 def written(function):
     """(name, kind, default) of each parameter in a function's source. The default is None if there is none."""
     given = function.args
-    assert given.vararg is given.kwarg is None, function.name
+    assert given.vararg is None, function.name
     positional = given.posonlyargs + given.args
     defaults = [None] * (len(positional) - len(given.defaults)) + given.defaults
     found = [(x.arg, "positional", d and ast.unparse(d)) for x, d in zip(positional, defaults)]
-    return found + [(x.arg, "keyword", d and ast.unparse(d)) for x, d in zip(given.kwonlyargs, given.kw_defaults)]
+    found += [(x.arg, "keyword", d and ast.unparse(d)) for x, d in zip(given.kwonlyargs, given.kw_defaults)]
+    return found + ([(given.kwarg.arg, "keyword", None)] if given.kwarg else [])
 
 
 def fields(node):
@@ -68,7 +70,7 @@ def require_same(name, node, expected):
 def test_stubs_are_as_what_they_are_of():
     compared = 0
     for name, node in stubs("__init__.pyi"):
-        if name.split(".")[0] in ("Device", "_DLPack"):  # classes of the native module, and of the stub itself
+        if name.split(".")[0] in ("Device", "_DLPack", "_Modifiers"):  # classes of the native module, and of the stub itself
             continue
         public = of_package(name)
         compared += 1
@@ -89,11 +91,23 @@ def test_stubs_are_as_what_they_are_of():
 
 
 def test_stubs_of_torch():
-    """Compares with the source text, because PyTorch may be missing."""
-    functions, stubbed = dict(stubs("torch.py")), stubs("torch.pyi")
-    assert len(stubbed) > 1
+    """Compares with the source text, because PyTorch may be missing. A group of keywords is one parameter in both."""
+    functions = {}
+    for file in (PACKAGE / "torch").glob("_*.py"):
+        functions.update(definitions(ast.parse(file.read_text(encoding="utf-8"))))
+    stubbed = stubs("torch/__init__.pyi")
+    public = ast.parse((PACKAGE / "torch/__init__.py").read_text(encoding="utf-8")).body[-1].value
+    assert {name for name, _ in stubbed} == set(ast.literal_eval(public))
     for name, node in stubbed:
-        require_same(name, node, written(functions[name]))
+        expected = written(functions[name])
+        if node.args.kwarg:  # stands last in a stub
+            expected.sort(key=lambda parameter: parameter[0] == node.args.kwarg.arg)
+        require_same(name, node, expected)
+
+
+def test_the_stubs_group_of_modifiers():
+    group = dict(stubs("__init__.pyi"))["_Modifiers"]
+    assert [x.target.id for x in group.body] == [row.name for row in _arguments.MODIFIERS]
 
 
 def test_stubs_have_every_public_name():

@@ -1,4 +1,4 @@
-"""Runs PyTorch's own samples of scaled_dot_product_attention with vkattn.torch, forward and backward."""
+"""Runs PyTorch's own samples of its attention and of layers that attend with vkattn.torch, forward and backward."""
 import functools
 import warnings
 
@@ -48,7 +48,7 @@ def test_samples(dtype):
         def weights(output):
             return torch.linspace(-1, 1, output.numel(), dtype=torch.float64).reshape(output.shape)
 
-        vkattn.torch._said.clear()
+        vkattn.torch.calls(clear=True)
         with vkattn.torch.replaces_sdpa(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             output, gradients = results(operator, arguments, keywords, weights)
@@ -66,3 +66,52 @@ def test_samples(dtype):
             assert got.dtype == dtype and got.shape == right.shape
             torch.testing.assert_close(got.double(), right, atol=10 * tolerance, rtol=10 * tolerance)
     assert len(samples) >= 10 and broadcast and not fallbacks
+
+
+def module_samples(name, training):
+    """(a layer, its arguments and keywords) of each of PyTorch's samples of a class."""
+    try:
+        from torch.testing._internal.common_modules import module_db
+    except ImportError as e:
+        pytest.skip(f"this PyTorch comes without its samples: {e}")
+    info = next(one for one in module_db if one.module_cls.__name__ == name)
+    torch.manual_seed(5)
+    for sample in info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training):
+        torch.manual_seed(6)
+        layer = info.module_cls(*sample.constructor_input.args, **sample.constructor_input.kwargs)
+        yield layer.train(training), sample.forward_input.args, sample.forward_input.kwargs
+
+
+def drops(layer):
+    """True if two calls of the layer differ."""
+    return layer.training and any(getattr(x, "dropout", 0) and not isinstance(x.dropout, torch.nn.Module) or
+                                  isinstance(x, torch.nn.Dropout) and x.p for x in layer.modules())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", ["MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer"])
+def test_samples_of_layers(name, training):
+    compared = 0
+    vkattn.torch.calls(clear=True)
+    for layer, arguments, keywords in module_samples(name, training):
+        if drops(layer):
+            continue
+
+        def run():
+            found = layer(*arguments, **keywords)
+            tensors = [x for x in (found if isinstance(found, tuple) else (found,)) if x is not None]
+            loss = sum((x * torch.linspace(-1, 1, x.numel()).reshape(x.shape)).sum() for x in tensors)
+            return tensors, torch.autograd.grad(loss, list(layer.parameters()), allow_unused=True)
+
+        expected = run()
+        if not all(x.isfinite().all() for x in expected[0]):  # of rows that see no key
+            continue
+        with vkattn.torch.replaces_sdpa():
+            found = run()
+        compared += 1
+        for got, right in zip((*found[0], *found[1]), (*expected[0], *expected[1]), strict=True):
+            torch.testing.assert_close(got, right, atol=1e-4, rtol=1e-4)
+    counts = vkattn.torch.calls()
+    assert compared >= 8 and counts["device"] >= compared
+    assert not set(counts) - {"device", "device, gradients", "there is a gradient of its weights"}

@@ -1,5 +1,5 @@
 import os
-from typing import Any, Literal, Mapping, NamedTuple, Protocol, Sequence, Tuple, Union, overload
+from typing import Any, Literal, Mapping, NamedTuple, Protocol, Sequence, Tuple, TypedDict, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,12 @@ _Counts = Union[_Array, Sequence[int], None]
 _Stage = Literal["scores", "softcap", "masked", "probabilities"]
 _Device = Union["Device", str, int, None]
 _Result = npt.NDArray[Any]
+
+class _Modifiers(TypedDict, total=False):
+    window: _Window
+    softcap: Union[float, None]
+    alibi: _Slopes
+    sinks: _PerHead
 
 __version__: str
 
@@ -45,7 +51,8 @@ def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
     return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> _Result: ...
 @overload
@@ -53,7 +60,8 @@ def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: bool = False,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> Tuple[_Result, ...]: ...
 
@@ -70,7 +78,8 @@ def attention_backward(
     mask: Union[_Array, None] = None, *, is_causal: bool = False, align: _Align = "top-left",
     scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
-    dropout: float = 0.0, dropout_seed: Union[int, None] = None, grad_lse: Union[_Array, None] = None,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, grad_lse: Union[_Array, None] = None,
     gradients: Sequence[str] = ("query", "key", "value"), device: _Device = None, kernel: Union[str, None] = None,
 ) -> Gradients: ...
 

@@ -208,6 +208,9 @@ PER_HEAD = tuple(row.name for row in MODIFIERS if row.is_per_head)
 # with all of them, None for those that were not given.
 GROUPS = {"modifiers": tuple(row.name for row in MODIFIERS), "per_head": PER_HEAD}
 
+# PyTorch's names of keywords. A function that has the keyword of the second name understands the first too.
+ALIASES = {"attn_mask": "mask", "dropout_p": "dropout"}
+
 # The readers of all public functions' parameters, by parameter name. A reader is called with (argument, name). It is
 # not called with None if None is the parameter's default.
 READERS = {
@@ -219,8 +222,8 @@ READERS = {
     **dict.fromkeys(("return_weights", "kernel", "style", "prefix"), word),
     **dict.fromkeys(("tokens", "key_tokens"), words),
     **dict.fromkeys(("query", "key", "value", "mask", "attn_mask", "key_padding_mask", "output", "lse", "grad_output",
-                     "grad_lse", "kv_lengths", "counts", "key_scales", "value_scales", "page_table", "frequencies",
-                     "entries", "weights", "x", "dtype"), ELSEWHERE),
+                     "grad_lse", "kv_lengths", "cumulative_query_lengths", "cumulative_kv_lengths", "counts", "key_scales",
+                     "value_scales", "page_table", "frequencies", "entries", "weights", "x", "dtype"), ELSEWHERE),
     **{row.name: row.read for row in MODIFIERS},
     "align": alignment,
     "device": device,
@@ -259,6 +262,19 @@ def _gathered(function, group, keywords):
     return {name: keywords.pop(name, None) for name in GROUPS[group]}
 
 
+def _without_aliases(function, known, keywords):
+    """The keywords, each alias replaced by the function's own name."""
+    renamed = {}
+    for name, x in keywords.items():
+        own = ALIASES.get(name, name) if name not in known else name
+        if own not in known:
+            own = name  # Python says that the function has no such keyword
+        if own in renamed or (own != name and own in keywords):
+            raise TypeError(f"{function.__qualname__}() got both {own} and {name}, which are one argument")
+        renamed[own] = x
+    return renamed
+
+
 def reads(**own):
     """Decorates a public function: READERS read its arguments. `own` are readers for this function alone."""
 
@@ -276,6 +292,8 @@ def reads(**own):
             if any(positional):
                 arguments = [x if reader is None else reader(x) for reader, x in zip(positional, arguments)] + list(
                     arguments[len(positional):])
+            if not by_name.keys() >= keywords.keys():
+                keywords = _without_aliases(function, by_name, keywords)
             for name, x in keywords.items():
                 reader = by_name.get(name)
                 if reader is not None:

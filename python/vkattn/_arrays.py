@@ -1,5 +1,6 @@
 """Turns what callers give into NumPy arrays of four dimensions for the native module."""
 import math
+import sys
 
 import numpy as np
 
@@ -12,13 +13,32 @@ _FLOAT32 = np.dtype(np.float32)
 _FLOAT16 = np.dtype(np.float16)
 
 
-# A dtype for the bits of bfloat16 without ml_dtypes, for vkattn.torch.
+# A dtype for the bits of bfloat16 without ml_dtypes.
 BFLOAT16_BITS = np.dtype([("bfloat16", np.uint16)])
 
 
 def is_bfloat16(dtype):
     """True for bfloat16, which NumPy lacks: ml_dtypes' type, or BFLOAT16_BITS."""
     return dtype.itemsize == 2 and (dtype.name == "bfloat16" or dtype == BFLOAT16_BITS)
+
+
+def bfloat16_type():
+    """The dtype of bfloat16: ml_dtypes' if it is installed, otherwise BFLOAT16_BITS."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return BFLOAT16_BITS
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def _bfloat16_of_torch(x):
+    """A bfloat16 tensor of PyTorch as an array that shares its memory; None for anything else."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor) or x.dtype != torch.bfloat16:
+        return None
+    if x.device.type != "cpu" or x.requires_grad:  # DLPack says why not
+        return None
+    return x.view(torch.int16).numpy().view(bfloat16_type())
 
 
 def converted(array, dtype):
@@ -74,7 +94,8 @@ def _host_array_of(x, name):
         raise TypeError(f"{name} is a masked array with masked elements, which vkattn would not leave out; give "
                         "filled(), and what is to be hidden as a mask")
     if hasattr(type(x), "__dlpack__") and not isinstance(x, np.ndarray):
-        return _from_dlpack(x, name)
+        array = _bfloat16_of_torch(x)
+        return _from_dlpack(x, name) if array is None else array
     try:
         array = np.asarray(x)
     except Error:  # raised by a vkattn.Array
@@ -109,16 +130,16 @@ def numpy_type(dtype, must):
 
 
 def float_type(dtype):
-    """The dtype of float32, float16 or bfloat16 (ml_dtypes'), from a name or a type."""
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise TypeError("bfloat16 needs the package ml_dtypes, as NumPy does not have it") from None
-        return np.dtype(ml_dtypes.bfloat16)
-    given = numpy_type(dtype, "float32, float16 or bfloat16 (of ml_dtypes)")
+    """The dtype of float32, float16 or bfloat16, from a name or a type of NumPy, ml_dtypes or PyTorch."""
+    word = str(dtype).removeprefix("torch.")
+    if word == "bfloat16":
+        return bfloat16_type()
+    if word != str(dtype):
+        dtype = word
+    must = "float32, float16 or bfloat16"
+    given = numpy_type(dtype, must)
     if given not in (_FLOAT32, _FLOAT16) and not is_bfloat16(given):
-        raise TypeError(f"dtype is {given} but must be float32, float16 or bfloat16 (of ml_dtypes)")
+        raise TypeError(f"dtype is {given} but must be {must}")
     return given
 
 
@@ -130,7 +151,7 @@ def tensor(x, name):
         return array, dtype
     if is_bfloat16(dtype):
         return array.view(np.uint16), dtype
-    raise TypeError(f"{name} is {dtype} but must be float32, float16 or bfloat16 (of ml_dtypes)")
+    raise TypeError(f"{name} is {dtype} but must be float32, float16 or bfloat16")
 
 
 def mask_array(x, name="mask", true="takes part"):
@@ -171,6 +192,28 @@ def kv_lengths(x, lead, name="kv_lengths"):
         raise TypeError(f"{name} is {array.dtype} but must hold one integer for each batch entry")
     limits = np.iinfo(np.int32)
     return broadcast(array, lead, name).reshape(-1).clip(limits.min, limits.max).astype(np.int32)
+
+
+def cumulative_integers(x, name):
+    """An array of integers, for cumulative_lengths(); None for None."""
+    if x is None:
+        return None
+    array = host_array(x, name)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} is {array.dtype} but must hold integers: where each sequence begins, and where the "
+                        "last one ends")
+    return array
+
+
+def cumulative_lengths(array, rows, name):
+    """int32: the row at which each packed sequence begins, and the row at which the last one ends."""
+    if array.ndim != 1 or array.size == 0:
+        raise RuleError(f"{name} has the shape {array.shape} but must have one number for each sequence, and one for "
+                        "the end")
+    if array[0] != 0 or array[-1] != rows or (array[1:] < array[:-1]).any():
+        raise RuleError(f"{name} goes from {array[0]} to {array[-1]} but must begin at 0, never fall, and end at "
+                        f"{rows}, the number of rows")
+    return array.astype(np.int32)
 
 
 def broadcast(array, shape, name):

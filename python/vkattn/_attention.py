@@ -4,8 +4,8 @@ from . import _arguments, _native, _problem
 
 @_arguments.reads()
 def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
-              modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None, return_lse=False, return_weights=None,
-              device=None, kernel=None):
+              modifiers, kv_lengths=None, cumulative_query_lengths=None, cumulative_kv_lengths=None, dropout=0.0,
+              dropout_seed=None, return_lse=False, return_weights=None, device=None, kernel=None):
     """softmax(scale * query @ key^T + mask) @ value, for each head.
 
     Names and meanings are those of torch.nn.functional.scaled_dot_product_attention, on NumPy arrays and on
@@ -18,7 +18,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         returns         (..., query_heads, query_length, value_dim), of the query's type
 
     The dimensions before the heads are batch entries, and broadcast. An array of two dimensions has one head.
-    Each of the three arrays is float32, float16 or bfloat16 (of ml_dtypes); sums are float32. Strides may be
+    Each of the three arrays is float32, float16 or bfloat16 (of ml_dtypes or PyTorch); sums are float32. Strides may be
     any: arrays are taken as they lie. Only arrays with negative strides, or with more than twice as much memory
     as elements, are copied first. Head dimensions are from 1 to 576.
 
@@ -35,6 +35,10 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
                     (query_heads,).
     sinks           (query_heads,): one more logit in each softmax, without a value.
     kv_lengths      (...): the number of keys of each batch entry; later keys are hidden.
+    cumulative_query_lengths, cumulative_kv_lengths
+                    (sequences + 1,): packed sequences. The arrays are then (heads, rows, dim), without batch entries;
+                    sequence b has the rows cumulative[b] to cumulative[b + 1] - 1 and sees only its own keys. A mask
+                    broadcasts to (sequences, query_heads, longest query_length, longest kv_length).
     dropout         the share of probabilities that is dropped. The others are multiplied by 1 / (1 - dropout).
                     The share is rounded to float32 first. 1 gives zeros.
     dropout_seed    an integer: calls with the same seed drop the same. None: a new seed for each call.
@@ -51,6 +55,8 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     is 0; masks of float64 are taken, as float32, and only -inf hides: finite numbers beyond float32 become its
     largest number; dropout draws its own bits.
 
+    attn_mask and dropout_p, PyTorch's names, are understood in place of mask and dropout.
+
     The last 128 problems that differ in a shape, a stride, a type or an option keep their plans, which hold
     compiled shaders. While the device works, other threads run, and their calls on the same device wait. A
     keyboard interrupt takes effect when the call ends.
@@ -65,7 +71,8 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     """
     problem, layout = _problem.make(
         query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa,
-        modifiers=modifiers, kv_lengths=kv_lengths, dropout=dropout, return_lse=return_lse,
+        modifiers=modifiers, kv_lengths=kv_lengths, cumulative_query_lengths=cumulative_query_lengths,
+        cumulative_kv_lengths=cumulative_kv_lengths, dropout=dropout, return_lse=return_lse,
         return_weights=return_weights,
     )
     output, lse, weights = _native.attention(

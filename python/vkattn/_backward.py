@@ -37,8 +37,9 @@ def _of_shape(gradient, shape, lead):
 
 @_arguments.reads()
 def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
-                       scale=None, enable_gqa=False, modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None,
-                       grad_lse=None, gradients=("query", "key", "value"), device=None, kernel=None):
+                       scale=None, enable_gqa=False, modifiers, kv_lengths=None, cumulative_query_lengths=None,
+                       cumulative_kv_lengths=None, dropout=0.0, dropout_seed=None, grad_lse=None,
+                       gradients=("query", "key", "value"), device=None, kernel=None):
     """The gradients of attention's inputs, from the gradient of its output.
 
     L is a number computed from the output. `grad_output` is dL/doutput, of the output's shape. If L is computed from
@@ -63,7 +64,8 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
         raise RuleError("dropout has no dropout_seed; give the one that attention was given")
     problem, layout = _problem.make(
         query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa,
-        modifiers=modifiers, kv_lengths=kv_lengths, dropout=dropout, return_lse=True, return_weights=None,
+        modifiers=modifiers, kv_lengths=kv_lengths, cumulative_query_lengths=cumulative_query_lengths,
+        cumulative_kv_lengths=cumulative_kv_lengths, dropout=dropout, return_lse=True, return_weights=None,
     )
     _require_gradients_of(gradients)
     output, _ = _arrays.tensor(output, "output")

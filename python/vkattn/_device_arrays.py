@@ -11,7 +11,7 @@ class Array:
     """An array in a device's memory, in C order. array() and plans make it.
 
     shape   as in NumPy
-    dtype   NumPy's, or bfloat16 of ml_dtypes
+    dtype   NumPy's, or bfloat16 of ml_dtypes; without it a type of one field, bfloat16, that has the bits
 
     numpy() and numpy.asarray() copy it to the host, so numpy.asarray() refuses copy=False. The memory is freed with the
     last reference.

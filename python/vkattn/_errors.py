@@ -1,4 +1,5 @@
 """The exceptions of the package, beside TypeError for arguments of a wrong type."""
+import contextlib
 
 
 class Error(Exception):
@@ -21,3 +22,18 @@ class RuleError(Error, ValueError):
 def make(code, message):
     """Makes the exception for an error of the library."""
     return (RuleError if code == "invalid_argument" else Error)(message, code)
+
+
+@contextlib.contextmanager
+def said_with(names):
+    """Puts the arguments' names in the place of the library's in the sentence of a RuleError.
+
+    names   pairs (the library's word, the argument's)
+    """
+    try:
+        yield
+    except RuleError as e:
+        sentence = str(e)
+        for of_library, of_argument in names:
+            sentence = sentence.replace(of_library, of_argument)
+        raise RuleError(sentence, e.code) from None

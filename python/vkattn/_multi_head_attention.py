@@ -7,7 +7,7 @@ import numpy as np
 
 from . import _arguments, _arrays, _native, _problem, _rotary
 from ._cache import Cache
-from ._errors import RuleError
+from ._errors import RuleError, said_with
 
 
 class LayerGradients(NamedTuple):
@@ -93,6 +93,11 @@ def _holds_cache(method):
     return locked
 
 
+# The library's words for a layer's arguments, which are PyTorch's.
+_NAMES = (("MultiHeadAttentionDesc::", ""), ("attention.", ""), ("d_model", "embed_dim"), ("query_heads", "num_heads"),
+          ("key_input_dim", "kdim"), ("value_input_dim", "vdim"))
+
+
 class MultiHeadAttention:
     """The layer of torch.nn.MultiheadAttention, with PyTorch's names and its parameters on the device.
 
@@ -131,12 +136,13 @@ class MultiHeadAttention:
         elements = head_dim if head_dim is not None else embed_dim // max(num_heads, 1)
         turned, frequencies = _rotary.native(rotary, elements)
         stored = np.dtype(np.uint16) if _arrays.is_bfloat16(self.dtype) else self.dtype
-        self._native = _native.Layer(
-            session=self._session, d_model=embed_dim, query_heads=num_heads, kv_heads=kv_heads, head_dim=head_dim,
-            value_dim=value_dim, key_input_dim=embed_dim if kdim is None else kdim,
-            value_input_dim=embed_dim if vdim is None else vdim, has_bias=bias, parameter_type=stored, rotary=turned,
-            frequencies=frequencies,
-        )
+        with said_with(_NAMES):
+            self._native = _native.Layer(
+                session=self._session, d_model=embed_dim, query_heads=num_heads, kv_heads=kv_heads, head_dim=head_dim,
+                value_dim=value_dim, key_input_dim=embed_dim if kdim is None else kdim,
+                value_input_dim=embed_dim if vdim is None else vdim, has_bias=bias, parameter_type=stored,
+                rotary=turned, frequencies=frequencies,
+            )
         self._native.initialise(_problem.seed_of(seed, True))
         self.kv_heads, self.head_dim, self.value_dim = self._native.head_sizes
         self._version = 0

@@ -1,0 +1,174 @@
+"""The operators vkattn::attention and vkattn::attention_backward, with shapes for tracing and the autograd formula.
+
+torch.compile, torch.export and torch.jit.trace keep them in their graphs. Arguments that are no tensors travel as one
+str in JSON, by the names that vkattn.attention has.
+"""
+import json
+
+import numpy as np
+import torch
+
+from .. import _arguments, _backward, _problem
+from .._attention import attention
+from .._backward import attention_backward
+from .._errors import RuleError
+from . import _calls, _derivatives
+from ._convert import empty_in_order_of, in_order_of, numpy_of, tensor_of
+
+# Inputs that may have a gradient, and others.
+INPUTS = _backward.Gradients._fields
+LENGTHS = ("kv_lengths", "cumulative_query_lengths", "cumulative_kv_lengths")
+TENSORS = (*INPUTS, *LENGTHS, "dropout_seed")
+# Options of a problem as vkattn.attention has them by default.
+_DEFAULTS = {"is_causal": False, "align": "top-left", "scale": None, "enable_gqa": False, "dropout": 0.0,
+             "return_lse": True, "return_weights": None}
+# An array of one element of each type, made while no mode of PyTorch's watches.
+_ELEMENTS = {dtype: numpy_of(torch.zeros((), dtype=dtype)) for dtype in (
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.bool, torch.int32, torch.int64)}
+
+_SCHEMA = ", ".join(f"Tensor{'' if name in ('query', 'key', 'value') else '?'} {name}" for name in TENSORS)
+# Inductor must not give the inputs other strides: the output follows the query's.
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+torch.library.define("vkattn::attention", f"({_SCHEMA}, str options) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
+torch.library.define(
+    "vkattn::attention_backward",
+    f"(Tensor grad_output, Tensor? grad_lse, Tensor output, Tensor lse, {_SCHEMA}, str options, str gradients) -> Tensor[]", tags=_TAGS)
+
+
+def _number(x):
+    """The number of a symbol of torch.compile's, whose graph then holds for this number alone."""
+    return int(x) if isinstance(x, torch.SymInt) else float(x)
+
+
+def _run(operator, implementation, *arguments):
+    """Calls the operator, or at once its implementation if nobody would notice: PyTorch's dispatcher takes a while."""
+    tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
+    is_watched = (torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+                  or any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in tensors)
+                  or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)))
+    return (operator if is_watched else implementation)(*arguments)
+
+
+def attend(tensors, options):
+    """(output, lse, weights) of the tensors by name; weights have no elements unless options ask for them."""
+    arguments = [tensors.get(name) for name in TENSORS]
+    return _run(torch.ops.vkattn.attention.default, _attention, *arguments, json.dumps(options, default=_number))
+
+
+def _keywords(tensors, options):
+    """The keywords of vkattn.attention and attention_backward for the tensors behind query, key and value."""
+    keywords = {name: numpy_of(x) for name, x in zip(TENSORS, tensors) if x is not None}
+    for name in ("query", "key", "value"):
+        del keywords[name]
+    if "dropout_seed" in keywords:
+        keywords["dropout_seed"] = int(keywords["dropout_seed"])
+    keywords.update(json.loads(options))
+    for cumulative, longest in zip(LENGTHS[1:], ("max_seqlen_q", "max_seqlen_k")):
+        _require_no_longer(keywords.get(cumulative), keywords.pop(longest, None), cumulative, longest)
+    return keywords
+
+
+def _require_no_longer(cumulative, longest, cumulative_name, name):
+    if longest is None or cumulative is None or cumulative.ndim != 1 or cumulative.size < 2:
+        return
+    found = int((cumulative[1:] - cumulative[:-1]).max())
+    if found > longest:
+        raise RuleError(f"{name} is {longest}, but {cumulative_name} has a sequence of {found} rows")
+
+
+def _attention(*arguments):
+    *tensors, options = arguments
+    query, key, value = tensors[:3]
+    keywords = _keywords(tensors, options)
+    _calls.on_device(_calls.DEVICE, query, key, value)
+    results = attention(*(numpy_of(x) for x in (query, key, value)), return_lse=True, **keywords)
+    output, lse, *weights = (tensor_of(x) for x in results)
+    return in_order_of(query, output), lse, weights[0] if weights else lse.new_empty(0)
+
+
+def _stand_in(x):
+    """An array of a tensor's shape and type without memory of its own."""
+    return None if x is None else np.broadcast_to(_ELEMENTS[x.dtype], x.shape)
+
+
+def _check_rules(tensors, options):
+    """Raises what the library says of a problem whose sizes are numbers, before a graph is made of it."""
+    given = dict(zip(TENSORS, tensors))
+    present = [x for x in tensors if x is not None]
+    has_numbers = all(isinstance(size, int) for x in present for size in x.shape)
+    is_packed = given["cumulative_query_lengths"] is not None
+    if is_packed or not has_numbers or any(x.dtype not in _ELEMENTS for x in present):
+        return
+    arrays = {name: _stand_in(x) for name, x in given.items() if name != "dropout_seed"}
+    keywords = {**_DEFAULTS, **{name: x for name, x in json.loads(options).items() if x is not None}}
+    modifiers = {row.name: keywords.pop(row.name, arrays.pop(row.name, None)) for row in _arguments.MODIFIERS}
+    used = {name: keywords[name] for name in _DEFAULTS}
+    _problem.make(**arrays, modifiers=modifiers, **used)
+
+
+@torch.library.register_fake("vkattn::attention")
+def _shapes(*arguments):
+    *tensors, options = arguments
+    query, key, value = tensors[:3]
+    _check_rules(tensors, options)
+    rows = query.shape[-2:-1]
+    if max(x.dim() for x in (query, key, value)) > 2:
+        lead = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
+        rows = (*lead, query.shape[-3] if query.dim() > 2 else 1, *rows)
+    weights = (*rows, key.shape[-2]) if json.loads(options).get("return_weights") else (0,)
+    return (empty_in_order_of(query, (*rows, value.shape[-1])), query.new_empty(rows, dtype=torch.float32),
+            query.new_empty(weights, dtype=torch.float32))
+
+
+def _attention_backward(grad_output, grad_lse, output, lse, *arguments):
+    *tensors, options, names = arguments
+    keywords, wanted = _keywords(tensors, options), tuple(names.split(","))
+    keywords.pop("return_weights", None)
+    _calls.on_device(_calls.GRADIENTS, *tensors[:3])
+    query, key, value = (numpy_of(x) for x in tensors[:3])
+    if grad_lse is not None:
+        keywords["grad_lse"] = numpy_of(grad_lse)
+    found = attention_backward(numpy_of(grad_output), query, key, value, numpy_of(output), numpy_of(lse),
+                               gradients=wanted, **keywords)
+    return [tensor_of(getattr(found, name)) for name in wanted]
+
+
+@torch.library.register_fake("vkattn::attention_backward")
+def _gradient_shapes(grad_output, grad_lse, output, lse, *arguments):
+    tensors, names = dict(zip(TENSORS, arguments)), arguments[-1]
+    return [tensors[name].new_empty(tensors[name].shape) for name in names.split(",")]
+
+
+def _save(ctx, inputs, output):
+    *tensors, options = inputs
+    output, lse, weights = output
+    ctx.save_for_backward(*tensors, output, lse)
+    ctx.options = options
+    ctx.set_materialize_grads(False)
+    if json.loads(options).get("return_weights") != "probabilities":  # other stages have no gradients
+        ctx.mark_non_differentiable(weights)
+
+
+def _gradients(ctx, grad_output, grad_lse, grad_weights):
+    *tensors, output, lse = ctx.saved_tensors
+    needed = ctx.needs_input_grad[:len(INPUTS)]
+    rest = (None,) * (len(TENSORS) - len(INPUTS) + 1)
+    grads = _derivatives.Grads(grad_output, grad_lse, grad_weights)
+    if all(grad is None for grad in grads):
+        return (*(None,) * len(INPUTS), *rest)
+    reason = _derivatives.reason_against(grads)
+    if reason is not None:
+        given = dict(zip(TENSORS, tensors))
+        options = json.loads(ctx.options)
+        return (*_derivatives.by_operators(grads, given, needed, options, reason), *rest)
+    wanted = [name for name, need in zip(INPUTS, needed) if need]
+    if grad_output is None:
+        grad_output = torch.zeros_like(output)
+    found = iter(_run(torch.ops.vkattn.attention_backward.default, _attention_backward, grad_output, grad_lse, output,
+                      lse, *tensors, ctx.options, ",".join(wanted)))
+    return (*(next(found) if need else None for need in needed), *rest)
+
+
+torch.library.impl("vkattn::attention", "cpu", _attention)
+torch.library.impl("vkattn::attention_backward", "cpu", _attention_backward)
+torch.library.register_autograd("vkattn::attention", _gradients, setup_context=_save)
