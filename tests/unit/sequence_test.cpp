@@ -210,7 +210,15 @@ TEST_F(SequenceTest, IsTheSameInC) {
   items[2].reserved = 0;
   EXPECT_EQ(vkattn_sequence_create(nullptr, 3, &sequence, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   ASSERT_EQ(vkattn_sequence_create(items, 3, &sequence, &error), VKATTN_SUCCESS) << error.message;
+  const SequenceItem same[] = {{&c::plan_of(*its), &first->bindings, true},
+                               {&product_, &second->bindings},
+                               {&product_, &second->bindings, true}};
+  const std::string in_cpp = recorded(must(Sequence::create(same)));
   EXPECT_EQ(vkattn_plan_release(its), VKATTN_SUCCESS);
+  commands_.clear();
+  HostVulkan::begin_commands();
+  EXPECT_EQ(vkattn_sequence_record(sequence, HostVulkan::commands(), nullptr, &error), VKATTN_SUCCESS);
+  EXPECT_EQ(commands_, in_cpp);
 
   vkattn_frame_budget* budget = nullptr;
   ASSERT_EQ(vkattn_frame_budget_create_sequence(sequence, &budget, &error), VKATTN_SUCCESS) << error.message;
