@@ -27,9 +27,9 @@ struct SequenceItem {
 };
 
 /// Executions in their order, whose dispatches are numbered through, with the barriers between them. Slices
-/// are those of RecordOptions, over all items. Keeps copies of what it needs of the plans, and points to the
-/// bindings: these may be rewritten and moved, but outlive it and are not assigned to. Immutable; like its
-/// bindings it is used by one thread at a time. Copies share the bindings.
+/// are those of RecordOptions, over all items. Points to the bindings, which keep what it needs of the plans:
+/// they may be rewritten and moved, but outlive it and are not assigned to. Immutable; like its bindings it
+/// is used by one thread at a time. Copies share the bindings.
 ///
 ///     const SequenceItem items[] = {{&append, &rows}, {&attention, &tensors}, {&product, &weights}};
 ///     const Sequence token = Sequence::create(items).value();
