@@ -38,12 +38,12 @@ struct Options {
 // The device's times of one frame in flight.
 struct Frame {
   VkCommandBuffer commands = VK_NULL_HANDLE;
-  VkQueryPool queries = VK_NULL_HANDLE;  // begin, rendered, appended, attended
+  VkQueryPool queries = VK_NULL_HANDLE;  // begin, rendered, attended
   std::optional<vkattn::RecordOptions> slice;
-  bool begins_layer = false, finishes_layer = false;
+  bool finishes_layer = false;
 };
 
-constexpr std::uint32_t kQueries = 4;
+constexpr std::uint32_t kQueries = 3;
 
 class Renderer {
  public:
@@ -138,20 +138,12 @@ void Renderer::record(Frame& frame, std::size_t n) {
                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
   timestamp(1);
   frame.slice.reset();
-  frame.begins_layer = frame.finishes_layer = false;
-  const bool has_work = speakers_.has_work();
-  double append_ns = 0;
-  if (has_work) append_ns = speakers_.record_append(frame.commands);
-  timestamp(2);
-  if (has_work) {
-    frame.begins_layer = append_ns > 0;
-    // A slice has at least one dispatch. If the append leaves little time, the slice waits for the next
-    // frame.
-    const double budget_ns = options_.budget_ms * 1e6;
-    if (append_ns < budget_ns / 2) frame.slice = speakers_.record(frame.commands, budget_ns - append_ns);
+  frame.finishes_layer = false;
+  if (speakers_.has_work()) {
+    frame.slice = speakers_.record(frame.commands, options_.budget_ms * 1e6);
     frame.finishes_layer = speakers_.is_waiting();
   }
-  timestamp(3);
+  timestamp(2);
   if (frame.finishes_layer) speakers_.record_check(frame.commands);
   check(vkEndCommandBuffer(frame.commands), "vkEndCommandBuffer");
 }
@@ -186,12 +178,10 @@ void Renderer::collect(std::size_t least) {
       return static_cast<double>((ticks[i + 1] - ticks[i]) & mask_) * tick_ns_;
     };
     rendering_.push_back(ns(0) / 1e6);
-    const bool has_attention = frame.begins_layer || frame.slice;
-    times_.attention.push_back(has_attention ? (ns(1) + ns(2)) / 1e6 : 0);
-    if (frame.begins_layer) speakers_.append_measured(ns(1));
+    times_.attention.push_back(frame.slice ? ns(1) / 1e6 : 0);
     if (!frame.slice) continue;
     dispatches_.push_back(frame.slice->dispatch_count);
-    speakers_.measured(*frame.slice, ns(2));
+    speakers_.measured(*frame.slice, ns(1));
     if (frame.finishes_layer) speakers_.finish_layer();
   }
 }
@@ -221,8 +211,9 @@ void Renderer::print() const {
                            static_cast<double>(std::max<std::size_t>(speakers_.executions(), 1));
   std::printf("budget %.2f ms: %zu of %zu frames had a slice, %zd of these took longer\n", options_.budget_ms,
               slices.size(), times_.interval.size(), above);
-  std::printf("%zu layers of attention, each %zu dispatches in %.1f slices\n", speakers_.executions(),
-              speakers_.dispatches(), per_layer);
+  std::printf("%zu layers, each %zu dispatches of append and attention in %.1f slices; %.1f slices a token\n",
+              speakers_.executions(), speakers_.dispatches(), per_layer,
+              per_layer * static_cast<double>(crowd::kLayers));
   std::printf("%zu speakers wrote %zu characters each; nonsense, as the weights are not trained: \"%s\"\n\n",
               crowd::kSpeakers, speakers_.line(0).size(), speakers_.line(0).c_str());
 }

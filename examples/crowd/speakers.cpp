@@ -59,8 +59,6 @@ std::string prompt() {
 Speakers::Speakers(const Gpu& gpu, VkQueue queue, const example::CommandPool& pool, std::uint64_t dispatch_ns)
     : append_(make_append(gpu.attention())),
       attention_(make_attention(gpu.attention(), dispatch_ns)),
-      append_budget_(append_.dispatches()),
-      budget_(attention_.dispatches()),
       workspace_(example::make_workspace(gpu, attention_)),
       whole_workspace_(example::make_workspace(gpu, attention_)),
       lines_(kSpeakers) {
@@ -68,6 +66,7 @@ Speakers::Speakers(const Gpu& gpu, VkQueue queue, const example::CommandPool& po
     *each = Buffer(gpu, kSpeakers * kHidden * sizeof(float), kStorage);
   for (Buffer* each : {&key_, &value_}) *each = Buffer(gpu, kSpeakers * kDim * sizeof(float), kStorage);
   make_caches(gpu);
+  budget_.emplace(caches_[0].step->dispatches());
   for (std::size_t i = 0; i < kSpeakers; ++i) dice_.emplace_back(i + 1);
   warm_up(queue, pool);
   read_prompt(gpu, queue, pool);
@@ -76,13 +75,7 @@ Speakers::Speakers(const Gpu& gpu, VkQueue queue, const example::CommandPool& po
 // Runs both plans once, as some drivers compile at the first execution: not in a frame. The caches are still
 // empty.
 void Speakers::warm_up(VkQueue queue, const example::CommandPool& pool) const {
-  const vkattn::PlanRequirements first = append_.requirements(), second = attention_.requirements();
-  example::execute(queue, pool, [&](VkCommandBuffer commands) {
-    append_.record(commands, *caches_[0].append);
-    example::barrier(commands, first.last_stages, first.last_access, second.first_stages,
-                     second.first_access);
-    attention_.record(commands, *caches_[0].attention);
-  });
+  example::execute(queue, pool, [&](VkCommandBuffer commands) { caches_[0].step->record(commands); });
 }
 
 void Speakers::make_caches(const Gpu& gpu) {
@@ -108,6 +101,8 @@ void Speakers::make_caches(const Gpu& gpu) {
     cache.attention.emplace(checked(attention_.make_bindings(tensors, workspace_.range())));
     tensors.output = whole_output_.range();
     cache.whole.emplace(checked(attention_.make_bindings(tensors, whole_workspace_.range())));
+    const vkattn::SequenceItem items[] = {{&append_, &*cache.append}, {&attention_, &*cache.attention}};
+    cache.step.emplace(checked(vkattn::Sequence::create(items)));
   }
 }
 
@@ -188,26 +183,17 @@ void Speakers::begin_layer() {
   send(query_, layer.query(normal));
   send(key_, layer.key(normal));
   send(value_, layer.value(normal));
-  budget_.restart();
-  is_appended_ = is_waiting_ = false;
-}
-
-double Speakers::record_append(VkCommandBuffer commands) {
-  if (is_appended_) return 0;
-  const vkattn::PlanRequirements first = append_.requirements(), second = attention_.requirements();
-  append_.record(commands, *caches_[layer_].append);
-  example::barrier(commands, first.last_stages, first.last_access, second.first_stages, second.first_access);
-  is_appended_ = true;
-  return append_budget_.estimated_ns(kWhole);
+  budget_->restart();
+  is_waiting_ = false;
 }
 
 vkattn::RecordOptions Speakers::record(VkCommandBuffer commands, double budget_ns) {
-  const vkattn::PlanRequirements second = attention_.requirements();
-  const vkattn::RecordOptions slice = budget_.next(budget_ns);
-  attention_.record(commands, *caches_[layer_].attention, slice);
-  is_waiting_ = budget_.is_done();
+  const vkattn::RecordOptions slice = budget_->next(budget_ns);
+  caches_[layer_].step->record(commands, slice);
+  is_waiting_ = budget_->is_done();
   if (is_waiting_) {
-    example::barrier(commands, second.last_stages, second.last_access, VK_PIPELINE_STAGE_HOST_BIT,
+    const vkattn::PlanRequirements last = attention_.requirements();
+    example::barrier(commands, last.last_stages, last.last_access, VK_PIPELINE_STAGE_HOST_BIT,
                      VK_ACCESS_HOST_READ_BIT);
   }
   return slice;

@@ -10,9 +10,10 @@
 
 namespace vkattn {
 
-/// Deals the dispatches of a plan out to slices that should take no longer than a budget, and learns from
-/// what they took. For finer slices make the plan with a PlanOptions::max_dispatch_ns well below the budget:
-/// a slice has at least one dispatch, however long that takes. Owns nothing of the plan; not thread-safe.
+/// Deals the dispatches of a plan, or of a Sequence of plans, out to slices that should take no longer than a
+/// budget, and learns from what they took. For finer slices make plans with a PlanOptions::max_dispatch_ns
+/// well below the budget: a slice has at least one dispatch, however long that takes. Owns nothing of the
+/// plans; not thread-safe.
 ///
 ///     FrameBudget frames(plan.dispatches());
 ///     while (!frames.is_done()) {                       // once a frame
@@ -23,32 +24,45 @@ namespace vkattn {
 ///     }
 class FrameBudget {
  public:
-  /// Of a plan's dispatches(), whose estimates it copies; where there are none, as of appends, all count
-  /// alike.
+  /// Of the dispatches() of a plan or a Sequence, whose estimates it copies. Each counts 2 us at least, for
+  /// its launch; those without an estimate, as of appends, count as this.
   explicit FrameBudget(std::span<const DispatchInfo> dispatches);
 
   /// The next slice: as many dispatches as their corrected estimates allow for `budget_ns` nanoseconds, or
   /// one dispatch until something was measured. Empty if is_done().
   [[nodiscard]] RecordOptions next(double budget_ns);
   /// Tells the time that a slice took, in nanoseconds, by the caller's timestamps, which may be some frames
-  /// old. A slower device is believed at once, a faster one by a fiftieth of the difference. But the second
-  /// measurement replaces the first, for which some drivers compile.
+  /// old. Corrects the estimates of the passes (DispatchInfo::pass) that the slice has, by the same factor. A
+  /// slower device is believed at once, a faster one by a fiftieth of the difference. But a pass's second
+  /// measurement replaces the first, for which some drivers compile. Until a pass was measured it is taken
+  /// for as slow as the slowest of the others, against its estimate.
   void measured(const RecordOptions& slice, double ns);
 
   /// All dispatches were given to slices.
-  [[nodiscard]] bool is_done() const { return next_ == estimates_.size(); }
+  [[nodiscard]] bool is_done() const { return next_ == dispatches_.size(); }
   /// Begin at the first dispatch again; what was learnt stays.
   void restart() { next_ = 0; }
   /// What a slice is expected to take, in nanoseconds.
   [[nodiscard]] double estimated_ns(const RecordOptions& slice) const;
 
  private:
-  [[nodiscard]] double sum(const RecordOptions& slice) const;
+  struct Dispatch {
+    double estimate_ns = 0;
+    std::size_t pass = 0;  ///< in passes_
+  };
+  /// Dispatches of one name.
+  struct Pass {
+    double correction = 0;  ///< what was measured is so many times what was guessed; 0: nothing was
+    bool has_one_measurement = false;
+  };
+  [[nodiscard]] std::span<const Dispatch> within(const RecordOptions& slice) const;
+  /// The correction of passes that were not measured: the largest of all; 0 if none was measured.
+  [[nodiscard]] double largest_correction() const;
+  [[nodiscard]] double corrected_ns(const Dispatch& dispatch, double unmeasured) const;
 
-  std::vector<double> estimates_;
+  std::vector<Dispatch> dispatches_;
+  std::vector<Pass> passes_;
   std::size_t next_ = 0;
-  double correction_ = 0;  ///< what was measured is so many times what was guessed; 0: nothing was
-  bool has_one_measurement_ = false;
 };
 
 }  // namespace vkattn

@@ -56,10 +56,10 @@ struct DispatchInfo {
 
 /// How to record.
 struct RecordOptions {
-  /// A slice of the dispatches (AttentionPlan::dispatches()): dispatch_count of them, or as many as there
-  /// are, from first_dispatch on. Slices may lie in different command buffers, submitted in their order to
-  /// one queue; each sets all state that it needs and waits for what it must of those before it. Between them
-  /// the workspace keeps their results.
+  /// A slice of the dispatches (Plan::dispatches(), Sequence::dispatches()): dispatch_count of them, or as
+  /// many as there are, from first_dispatch on. Slices may lie in different command buffers, submitted in
+  /// their order to one queue; each sets all state that it needs and waits for what it must of those before
+  /// it. Between them the workspace keeps their results.
   /// @{
   std::uint32_t first_dispatch = 0;
   std::uint32_t dispatch_count = ~std::uint32_t{0};

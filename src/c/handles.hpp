@@ -74,7 +74,7 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 template <class T>
 inline constexpr bool kIsHandle =
     kIsOneOf<T, vkattn_device, vkattn_plan, vkattn_bindings, vkattn_score_function, vkattn_self_test,
-             vkattn_pipeline_cache, vkattn_frame_budget>;
+             vkattn_pipeline_cache, vkattn_sequence, vkattn_frame_budget>;
 
 /// Whether a handle was given out and not taken back. Does not look behind the pointer.
 template <class Handle>

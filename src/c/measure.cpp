@@ -1,6 +1,4 @@
-// Choices of kernels, a driver's statistics, and frame budgets, in C.
-#include <vkattn/frame_budget.hpp>
-
+// Choices of kernels, and a driver's statistics, in C.
 #include <algorithm>
 #include <string_view>
 #include <type_traits>
@@ -13,10 +11,6 @@
 using vkattn::AttentionPlan;
 using vkattn::Result;
 namespace c = vkattn::c;
-
-struct vkattn_frame_budget {
-  vkattn::FrameBudget budget;
-};
 
 namespace {
 
@@ -215,65 +209,4 @@ vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_
     *layout = {it.rows, it.keys, it.batch_stride, it.head_stride, it.row_stride};
     return {};
   });
-}
-
-vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
-                                         vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (Result<void> s = c::check_given({{plan, "plan"}, {budget, "budget"}}); !s) return s;
-    *budget = nullptr;
-    const auto dispatches = c::plan_of(*plan).dispatches();
-    c::give(std::make_unique<vkattn_frame_budget>(vkattn_frame_budget{vkattn::FrameBudget(dispatches)}),
-            budget);
-    return {};
-  });
-}
-
-vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
-                                       vkattn_record_options* slice, vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (Result<void> s = c::check_given({{budget, "budget"}, {slice, "slice"}}); !s) return s;
-    const auto given = c::record_options(slice);
-    if (!given) return given.error();
-    const vkattn::RecordOptions next = budget->budget.next(budget_ns);
-    slice->first_dispatch = next.first_dispatch;
-    slice->dispatch_count = next.dispatch_count;
-    return {};
-  });
-}
-
-vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
-                                           double ns, vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (Result<void> s = c::check_given({{budget, "budget"}, {slice, "slice"}}); !s) return s;
-    const auto given = c::record_options(slice);
-    if (!given) return given.error();
-    budget->budget.measured(*given, ns);
-    return {};
-  });
-}
-
-double vkattn_frame_budget_estimate(const vkattn_frame_budget* budget, const vkattn_record_options* slice) {
-  double ns = -1;
-  (void)c::run(nullptr, [&]() -> Result<void> {
-    if (!c::is_alive(budget) || slice == nullptr) return {};
-    const auto given = c::record_options(slice);
-    if (given) ns = budget->budget.estimated_ns(*given);
-    return {};
-  });
-  return ns;
-}
-
-uint32_t vkattn_frame_budget_is_done(const vkattn_frame_budget* budget) {
-  return !c::is_alive(budget) || budget->budget.is_done() ? 1U : 0U;
-}
-
-vkattn_result vkattn_frame_budget_restart(vkattn_frame_budget* budget) {
-  if (!c::is_alive(budget)) return VKATTN_ERROR_INVALID_ARGUMENT;
-  budget->budget.restart();
-  return VKATTN_SUCCESS;
-}
-
-vkattn_result vkattn_frame_budget_destroy(vkattn_frame_budget* budget) {
-  return c::destroy(budget);
 }

@@ -2,36 +2,56 @@
 #include <vkattn/frame_budget.hpp>
 
 #include <algorithm>
+#include <string_view>
 
 namespace vkattn {
 
 FrameBudget::FrameBudget(std::span<const DispatchInfo> dispatches) {
-  // Dispatches without estimates, as those of appends, all count alike.
+  // A launch takes about this long, whatever is computed. Appends and merges have no other estimate.
+  constexpr double kLaunchNs = 2000;
+  std::vector<std::string_view> names;
   for (const DispatchInfo& dispatch : dispatches) {
-    estimates_.push_back(std::max(dispatch.estimated_ns, 1.0));
+    const auto name = std::ranges::find(names, dispatch.pass);
+    const auto pass = static_cast<std::size_t>(name - names.begin());
+    if (name == names.end()) names.push_back(dispatch.pass);
+    dispatches_.push_back({std::max(dispatch.estimated_ns, kLaunchNs), pass});
   }
+  passes_.resize(names.size());
 }
 
-double FrameBudget::sum(const RecordOptions& slice) const {
-  const std::size_t begin = std::min<std::size_t>(slice.first_dispatch, estimates_.size());
-  const std::size_t count = std::min<std::size_t>(slice.dispatch_count, estimates_.size() - begin);
-  double all = 0;
-  for (std::size_t i = begin; i < begin + count; ++i) all += estimates_[i];
-  return all;
+std::span<const FrameBudget::Dispatch> FrameBudget::within(const RecordOptions& slice) const {
+  const std::size_t begin = std::min<std::size_t>(slice.first_dispatch, dispatches_.size());
+  const std::size_t count = std::min<std::size_t>(slice.dispatch_count, dispatches_.size() - begin);
+  return std::span(dispatches_).subspan(begin, count);
+}
+
+double FrameBudget::largest_correction() const {
+  double largest = 0;
+  for (const Pass& pass : passes_) largest = std::max(largest, pass.correction);
+  return largest;
+}
+
+double FrameBudget::corrected_ns(const Dispatch& dispatch, double unmeasured) const {
+  const double correction = passes_[dispatch.pass].correction;
+  return dispatch.estimate_ns * (correction > 0 ? correction : unmeasured);
 }
 
 double FrameBudget::estimated_ns(const RecordOptions& slice) const {
-  return sum(slice) * (correction_ > 0 ? correction_ : 1.0);
+  const double largest = largest_correction();
+  double all = 0;
+  for (const Dispatch& each : within(slice)) all += corrected_ns(each, largest > 0 ? largest : 1.0);
+  return all;
 }
 
 RecordOptions FrameBudget::next(double budget_ns) {
   RecordOptions slice;
   slice.first_dispatch = static_cast<std::uint32_t>(next_);
   slice.dispatch_count = 0;
+  const double largest = largest_correction();
   double all = 0;
   while (!is_done()) {
-    all += estimates_[next_] * correction_;
-    const bool is_enough = slice.dispatch_count > 0 && (correction_ <= 0 || !(all <= budget_ns));
+    all += corrected_ns(dispatches_[next_], largest);
+    const bool is_enough = slice.dispatch_count > 0 && (largest <= 0 || !(all <= budget_ns));
     if (is_enough) break;
     ++slice.dispatch_count;
     ++next_;
@@ -40,17 +60,23 @@ RecordOptions FrameBudget::next(double budget_ns) {
 }
 
 void FrameBudget::measured(const RecordOptions& slice, double ns) {
-  const double guessed = sum(slice);
+  const double guessed = estimated_ns(slice);
   if (guessed <= 0 || !(ns > 0)) return;
-  const double now = ns / guessed;
+  const double factor = ns / guessed, largest = largest_correction();
   // A slower measurement counts at once, a faster one little by little, as missed frames show. The first
   // slice may have waited for the driver's compiler, a thousand times as long. If times scatter, a slice is
   // expected to take nearly the longest of the last fifty.
   constexpr double kForgetting = 0.02;
-  const bool is_first = correction_ <= 0;
-  const bool is_believed = now >= correction_ || has_one_measurement_;
-  correction_ = is_believed ? now : correction_ + kForgetting * (now - correction_);
-  has_one_measurement_ = is_first;
+  const std::span<const Dispatch> dispatches = within(slice);
+  for (std::size_t i = 0; i < passes_.size(); ++i) {
+    if (std::ranges::find(dispatches, i, &Dispatch::pass) == dispatches.end()) continue;
+    Pass& pass = passes_[i];
+    const bool is_first = pass.correction <= 0;
+    const double before = is_first ? (largest > 0 ? largest : 1.0) : pass.correction;
+    const bool is_believed = is_first || factor >= 1 || pass.has_one_measurement;
+    pass.correction = before * (is_believed ? factor : 1 + kForgetting * (factor - 1));
+    pass.has_one_measurement = is_first;
+  }
 }
 
 }  // namespace vkattn

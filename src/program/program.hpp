@@ -287,6 +287,10 @@ class Program : public std::enable_shared_from_this<Program> {
   /// Points bindings of this program at another call's tensors.
   [[nodiscard]] Result<void> rewrite(BindingsState& bindings, const ProgramCall& call) const;
 
+  /// Whether a slice of an execution has steps.
+  [[nodiscard]] static bool has_steps(const BindingsState& bindings, const RecordOptions& slice) noexcept {
+    return !slice_of(bindings.steps, slice).is_empty();
+  }
   /// Records the steps, or nothing if the program is not compiled. Neither allocates nor waits nor locks.
   void record(VkCommandBuffer commands, const BindingsState& bindings,
               const RecordOptions& options = {}) const noexcept;

@@ -113,6 +113,13 @@ void InterfaceOnDevice::use(std::string_view kind, const vkattn_plan_options& op
   must_succeed(vkattn_bindings_create(plan.get(), &execution, VK_NULL_HANDLE, bindings.target(), &error_));
   must_succeed(vkattn_bindings_rewrite(bindings.get(), &execution, &error_));
   must_succeed(vkattn_record(plan.get(), made_up_commands(), bindings.get(), nullptr, &error_));
+  const vkattn_sequence_item items[] = {{plan.get(), bindings.get(), 1, 0},
+                                        {plan.get(), bindings.get(), 0, 0}};
+  OwnedSequence sequence;
+  must_succeed(vkattn_sequence_create(items, 2, sequence.target(), &error_));
+  must_succeed(vkattn_sequence_record(sequence.get(), made_up_commands(), nullptr, &error_));
+  OwnedBudget budget;
+  must_succeed(vkattn_frame_budget_create_sequence(sequence.get(), budget.target(), &error_));
 }
 
 }  // namespace vkattn::tests

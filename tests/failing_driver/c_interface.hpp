@@ -35,6 +35,7 @@ using OwnedPlan = Owned<vkattn_plan, vkattn_plan_release>;
 using OwnedBindings = Owned<vkattn_bindings, vkattn_bindings_destroy>;
 using OwnedCache = Owned<vkattn_pipeline_cache, vkattn_pipeline_cache_destroy>;
 using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
+using OwnedSequence = Owned<vkattn_sequence, vkattn_sequence_destroy>;
 using OwnedBudget = Owned<vkattn_frame_budget, vkattn_frame_budget_destroy>;
 using OwnedScoreFunction = Owned<vkattn_score_function, vkattn_score_function_release>;
 

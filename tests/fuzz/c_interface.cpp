@@ -45,6 +45,7 @@ class Calls {
   void rewrite();
   void record();
   void record_push();
+  void sequence();
   void ask_plan();
   /// Asks for a list with room for some items.
   template <class Item, class Query, class Of>
@@ -171,6 +172,26 @@ void Calls::record() {
       vkattn_record(plan, HostVulkan::commands(), bindings, draw_.rarely() ? nullptr : &slice, &error_));
 }
 
+void Calls::sequence() {
+  std::array<vkattn_sequence_item, 3> items{};
+  for (vkattn_sequence_item& item : items) {
+    item = {pick(plans_), pick(bindings_), draw_.choice(2), draw_.rarely() ? 1U : 0U};
+  }
+  vkattn_sequence* sequence = nullptr;
+  if (!ends(vkattn_sequence_create(items.data(), draw_.choice(3), &sequence, &error_))) return;
+  vkattn_frame_budget* budget = nullptr;
+  require(ends(vkattn_frame_budget_create_sequence(sequence, &budget, &error_)), "a sequence has a budget");
+  for (int i = 0; i < 3; ++i) {
+    auto slice = tests::initial(vkattn_record_options_init);
+    require(ends(vkattn_frame_budget_next(budget, draw_.number(), &slice, &error_)), "there is a next slice");
+    if (draw_.flag()) slice = draw_.slice();
+    HostVulkan::begin_commands();
+    (void)ends(vkattn_sequence_record(sequence, HostVulkan::commands(), &slice, &error_));
+  }
+  require(vkattn_frame_budget_destroy(budget) == VKATTN_SUCCESS, "a budget can be destroyed");
+  require(vkattn_sequence_destroy(sequence) == VKATTN_SUCCESS, "a sequence can be destroyed");
+}
+
 void Calls::record_push() {
   vkattn_plan* const plan = pick(plans_);
   const vkattn_execution execution = draw_.execution(plan);
@@ -226,6 +247,7 @@ void Calls::prewarm() {
 }
 
 void Calls::budget() {
+  if (draw_.rarely()) return sequence();
   const vkattn_plan* const plan = pick(plans_);
   vkattn_frame_budget* budget = nullptr;
   if (!ends(vkattn_frame_budget_create(plan, &budget, &error_))) return;

@@ -4,6 +4,7 @@
 #include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/multi_head_attention.hpp>
+#include <vkattn/sequence.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -245,6 +246,33 @@ TEST_F(BarrierTest, OfProductsInParts) {
         plan.record(commands, bindings, {.wait_for_earlier = true});
       },
       3);
+}
+
+// The second plan reads what the first has written, and the third overwrites what the second reads.
+TEST_F(BarrierTest, BetweenThePlansOfASequence) {
+  const MatmulDesc desc{.rows = 4, .columns = 8, .inner = 8};
+  const auto plan = must(MatmulPlan::create(*device_, desc));
+  const std::vector<float> ones(64, 1.0F);
+  const Buffer a = filled_buffer(*runtime_, ones), b = filled_buffer(*runtime_, ones),
+               between = filled_buffer(*runtime_, ones), last = filled_buffer(*runtime_, ones);
+  const Buffer workspace = must(runtime_->create_buffer(1U << 16U));
+  const auto bound = [&](const Buffer& from, const Buffer& to) {
+    return bound_to(plan, MatmulTensors{.a = from.range(), .b = b.range(), .output = to.range()},
+                    workspace.range());
+  };
+  const Bindings first = bound(a, between), second = bound(between, last);
+  const SequenceItem items[] = {{&plan, &first, true}, {&plan, &second}, {&plan, &first}};
+  const Sequence sequence = must(Sequence::create(items));
+  const auto count = static_cast<std::uint32_t>(sequence.dispatches().size());
+  expect_each_barrier_is_missed(
+      "a sequence of three products", [&](VkCommandBuffer commands) { sequence.record(commands); }, 2);
+  expect_each_barrier_is_missed(
+      "the same in slices",
+      [&](VkCommandBuffer commands) {
+        for (std::uint32_t i = 0; i < count; ++i)
+          sequence.record(commands, {.first_dispatch = i, .dispatch_count = 1});
+      },
+      2);
 }
 
 // Each weight has a multiplication of its own. The forward pass multiplies, turns Q and K, computes attention

@@ -81,6 +81,7 @@ class DeadHandles : public testing::Test {
   vkattn_device* device_ = dead<vkattn_device>();
   vkattn_plan* plan_ = dead<vkattn_plan>();
   vkattn_bindings* bindings_ = dead<vkattn_bindings>();
+  vkattn_sequence* sequence_ = dead<vkattn_sequence>();
   vkattn_frame_budget* budget_ = dead<vkattn_frame_budget>();
   vkattn_self_test* test_ = dead<vkattn_self_test>();
   vkattn_pipeline_cache* cache_ = dead<vkattn_pipeline_cache>();
@@ -158,6 +159,13 @@ TEST_F(DeadHandles, OfAllElseAreRefused) {
   refused(vkattn_bindings_rewrite(bindings_, &execution, &error_), "bindings");
   EXPECT_EQ(vkattn_bindings_destroy(bindings_), VKATTN_ERROR_INVALID_ARGUMENT);
   auto slice = initial(vkattn_record_options_init);
+  const vkattn_sequence_item item{plan_, bindings_, 0, 0};
+  vkattn_sequence* made = nullptr;
+  vkattn_frame_budget* budget = nullptr;
+  refused(vkattn_sequence_create(&item, 1, &made, &error_), "plan");
+  refused(vkattn_sequence_record(sequence_, commands_, &slice, &error_), "sequence");
+  refused(vkattn_frame_budget_create_sequence(sequence_, &budget, &error_), "sequence");
+  EXPECT_EQ(vkattn_sequence_destroy(sequence_), VKATTN_ERROR_INVALID_ARGUMENT);
   refused(vkattn_frame_budget_next(budget_, 1, &slice, &error_), "budget");
   refused(vkattn_frame_budget_measured(budget_, &slice, 1, &error_), "budget");
   EXPECT_LT(vkattn_frame_budget_estimate(budget_, &slice), 0);

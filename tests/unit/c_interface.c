@@ -63,6 +63,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_PLACE(vkattn_execution, score_buffers);
   VKATTN_SIZE_AND_PLACE(vkattn_record_options, wait_for_earlier);
   VKATTN_SIZE_AND_PLACE(vkattn_layer_step, kind);
+  VKATTN_SIZE_AND_PLACE(vkattn_sequence_item, is_independent);
   VKATTN_SIZE(vkattn_parameter);
   VKATTN_SIZE(vkattn_kernel_refusal);
   VKATTN_SIZE(vkattn_score_buffer);

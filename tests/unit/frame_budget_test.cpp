@@ -63,6 +63,39 @@ TEST(FrameBudget, AFirstSliceThatWaitedForTheCompilerIsForgotten) {
   EXPECT_NEAR(frames.estimated_ns(one), 19.8, 0.01) << "the third is believed by and by";
 }
 
+// Plans in a row: those without estimates, as appends, count as a launch does, and one dispatch that is
+// longer than the budget has a slice of its own.
+TEST(FrameBudget, DispatchesOfSeveralPlansAreDealtOutTogether) {
+  std::vector<DispatchInfo> all;
+  for (const double ns : {0.0, 8000.0, 6000.0, 50000.0, 0.0, 0.0, 1.0}) all.emplace_back().estimated_ns = ns;
+  FrameBudget frames(all);
+  EXPECT_DOUBLE_EQ(frames.estimated_ns({}), 2000 + 8000 + 6000 + 50000 + 3 * 2000);
+  frames.measured(frames.next(1), 2000);
+  std::vector<std::uint32_t> counts;
+  while (!frames.is_done()) counts.push_back(frames.next(14000).dispatch_count);
+  EXPECT_EQ(counts, (std::vector<std::uint32_t>{2, 1, 3}));
+}
+
+// Passes have corrections of their own: a slow append makes no attention slow.
+TEST(FrameBudget, EachPassIsCorrectedByItself) {
+  std::vector<DispatchInfo> all = dispatches(8, 10000);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].pass = i < 2 ? "append" : "tile";
+  FrameBudget frames(all);
+  const RecordOptions append{.first_dispatch = 0, .dispatch_count = 1},
+      tile{.first_dispatch = 2, .dispatch_count = 1};
+  frames.measured(append, 100000);
+  EXPECT_DOUBLE_EQ(frames.estimated_ns(tile), 100000) << "not measured yet: taken for as slow";
+  frames.measured(tile, 5000);
+  EXPECT_DOUBLE_EQ(frames.estimated_ns(append), 100000);
+  EXPECT_DOUBLE_EQ(frames.estimated_ns(tile), 5000);
+  EXPECT_EQ(frames.next(200000).dispatch_count, 2U);
+  EXPECT_EQ(frames.next(21000).dispatch_count, 4U);
+  // A slice with both: each becomes slower by the same factor.
+  frames.measured({.first_dispatch = 0, .dispatch_count = 3}, 2 * 205000);
+  EXPECT_DOUBLE_EQ(frames.estimated_ns(append), 200000);
+  EXPECT_DOUBLE_EQ(frames.estimated_ns(tile), 10000);
+}
+
 // A program that divides 0 by 0 must not get the whole plan in one frame.
 TEST(FrameBudget, ABudgetThatIsNoNumberIsNone) {
   FrameBudget frames(dispatches(10, 10));

@@ -16,6 +16,7 @@
 #include <vkattn/safetensors.hpp>
 #include <vkattn/score_function.hpp>
 #include <vkattn/self_test.hpp>
+#include <vkattn/sequence.hpp>
 
 #include <volk.h>
 

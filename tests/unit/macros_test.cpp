@@ -87,6 +87,7 @@
 #include <vkattn/score_function.hpp>
 #include <vkattn/score_shaders.hpp>
 #include <vkattn/self_test.hpp>
+#include <vkattn/sequence.hpp>
 #include <vkattn/statistics.hpp>
 #include <vkattn/strides.hpp>
 #include <vkattn/tuning.hpp>

@@ -142,9 +142,36 @@ VKATTN_API vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer c
 
 /* --- Slices for frames ---------------------------------------------------------------------------------------------- */
 
-/** Deals the dispatches of a plan out to frames, and learns from what they took: FrameBudget of
+/** Executions of several plans in a row, recorded as one, so that a slice may span plans: Sequence of
+    vkattn/sequence.hpp. Used by one thread at a time, as its bindings are. */
+typedef struct vkattn_sequence vkattn_sequence;
+/** An execution of a sequence: SequenceItem of vkattn/sequence.hpp. */
+typedef struct vkattn_sequence_item {
+  vkattn_plan* plan;               /**< of any kind, compiled; it may be released once the sequence is made */
+  const vkattn_bindings* bindings; /**< that it has made */
+  /** It reads nothing that was written before, and overwrites nothing that was read or written before, the workspace
+      included: no barrier comes before it. 0: one does, as of vkattn_record_options.wait_for_earlier. */
+  uint32_t is_independent;
+  uint32_t reserved; /**< 0 */
+} vkattn_sequence_item;
+/** Makes a sequence of `count` items in their order, whose dispatches are numbered through. Refused: bindings that
+    another plan made, a plan that is not compiled or on another VkDevice than the first. The bindings may be rewritten,
+    and outlive the last use of the sequence. */
+VKATTN_API vkattn_result vkattn_sequence_create(const vkattn_sequence_item* items, uint32_t count,
+                                                vkattn_sequence** sequence, vkattn_error* error);
+/** Records a slice of all dispatches as vkattn_record does, with the items' barriers; all where `slice` is null. Slices
+    are submitted in their order to one queue. No allocation, no wait, no lock. Refused: bindings that were destroyed. */
+VKATTN_API vkattn_result vkattn_sequence_record(const vkattn_sequence* sequence, VkCommandBuffer commands,
+                                                const vkattn_record_options* slice, vkattn_error* error);
+/** Destroys it. Null is nothing; one that is not alive is refused. */
+VKATTN_API vkattn_result vkattn_sequence_destroy(vkattn_sequence* sequence);
+
+/** Deals the dispatches of a plan or a sequence out to frames, and learns from what they took: FrameBudget of
     vkattn/frame_budget.hpp. Used by one thread at a time. */
 typedef struct vkattn_frame_budget vkattn_frame_budget;
+/** Of a sequence, whose estimates it copies. */
+VKATTN_API vkattn_result vkattn_frame_budget_create_sequence(const vkattn_sequence* sequence,
+                                                             vkattn_frame_budget** budget, vkattn_error* error);
 /** Of a plan, whose estimates it copies. */
 VKATTN_API vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
                                                     vkattn_error* error);
