@@ -338,7 +338,9 @@ endfunction()
 
 # Tells in one line if kernels on matrix units were asked for and lack a binary, and what to do.
 function(vkattn_tell_of_missing_matrices)
-  foreach(name attention_matrix attention_matrix2)
+  get_property(names GLOBAL PROPERTY VKATTN_SHADERS)
+  list(FILTER names INCLUDE REGEX "^attention_matrix")
+  foreach(name IN LISTS names)
     get_property(reason GLOBAL PROPERTY VKATTN_SHADER_${name}_REASON)
     if(reason MATCHES "^its compiler does not know")
       message(STATUS "vkattn: without some kernels on matrix units: ${VKATTN_GLSLANG} is too old; name glslang 16 by VKATTN_GLSLANG, or "
