@@ -1,7 +1,7 @@
 # Script mode: packs the file SHADER as the gzip file GZIP, and writes it to the C++ source OUTPUT as the variable shader_<NAME>
 # in the namespace NAMESPACE. If SHADER is empty, GZIP exists already. The bytes are written as numbers, because compilers limit
 # the length of string literals.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22...3.25)
 if(SHADER)
   file(ARCHIVE_CREATE OUTPUT ${GZIP} PATHS ${SHADER} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
 endif()

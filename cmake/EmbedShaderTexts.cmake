@@ -1,6 +1,6 @@
 # Script mode: writes the text of shader files and each binary's recipe to the C++ source OUTPUT. FILES is a list of paths below
 # FOLDER, one a line. Each line of RECIPES is name|file|target environment|defines, with spaces between defines.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22...3.25)
 
 # Some compilers refuse longer string literals, but join neighbouring ones. The suffix sv makes each a string_view of known
 # length: to count the length of all shaders while compiling would exceed Clang's limit.

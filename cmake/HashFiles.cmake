@@ -1,6 +1,6 @@
 # Included, or in script mode: sets `hash` to a hash of all shader sources below FOLDER. Saved score functions and precompiled
 # shaders carry it, so that the library knows those of its own sources. If OUTPUT is set, also writes the hash to that header.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22...3.25)
 file(GLOB_RECURSE files RELATIVE ${FOLDER} ${FOLDER}/*)
 list(FILTER files EXCLUDE REGEX "^prebuilt/")
 list(SORT files)

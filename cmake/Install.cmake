@@ -82,6 +82,7 @@ function(vkattn_imported_libraries RESULT)
 endfunction()
 
 vkattn_install(core vkattn_core)
+vkattn_install(c vkattn_c)
 if(TARGET vkattn_runtime)
   vkattn_install(runtime vkattn_runtime)
 endif()

@@ -40,16 +40,21 @@ function(vkattn_precompile_headers TARGET)
   endif()
 endfunction()
 
-# For CMAKE_UNITY_BUILD and VKATTN_SMALL_CODE (of the core): compiles a folder's sources as one. Names in unnamed namespaces are
-# therefore unique within a folder, but not between folders.
+# For unity builds: compiles the sources of each group as one. Each argument is a group of folders; another folder is a group of its
+# own. Names in unnamed namespaces are therefore unique within a group.
 function(vkattn_unity_by_folder TARGET)
   set_target_properties(${TARGET} PROPERTIES UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${TARGET} SOURCES)
   foreach(source IN LISTS sources)
     if(source MATCHES "\\.cpp$")
       cmake_path(GET source PARENT_PATH folder)
-      cmake_path(GET folder FILENAME folder)
-      set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}_")
+      cmake_path(GET folder FILENAME group)
+      foreach(folders IN LISTS ARGN)
+        if(group MATCHES "^(${folders})$")
+          string(REPLACE "|" "_" group "${folders}")
+        endif()
+      endforeach()
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${group}_")
     endif()
   endforeach()
 endfunction()

@@ -11,6 +11,7 @@ if(NOT VKATTN_PREBUILT_SHADERS)
   endif()
   find_program(VKATTN_SPIRV_VAL NAMES spirv-val ${spirv_val_required})
   find_program(VKATTN_SPIRV_OPT NAMES spirv-opt)
+  mark_as_advanced(VKATTN_GLSLANG VKATTN_SPIRV_VAL VKATTN_SPIRV_OPT)
   # Halves the size of packed binaries. A cross build that cannot run it embeds them unchanged.
   if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
     add_executable(vkattn_pack_shader EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/pack_shader.cpp
@@ -333,4 +334,22 @@ function(vkattn_print_shader_summary)
   if(by_options)
     message(STATUS "vkattn: left out: ${by_options} shader binaries by options")
   endif()
+endfunction()
+
+# Tells in one line if kernels on matrix units were asked for and lack a binary, and what to do.
+function(vkattn_tell_of_missing_matrices)
+  get_property(names GLOBAL PROPERTY VKATTN_SHADERS)
+  list(FILTER names INCLUDE REGEX "^attention_matrix")
+  foreach(name IN LISTS names)
+    get_property(reason GLOBAL PROPERTY VKATTN_SHADER_${name}_REASON)
+    if(reason MATCHES "^its compiler does not know")
+      message(STATUS "vkattn: without some kernels on matrix units: ${VKATTN_GLSLANG} is too old; name glslang 16 by VKATTN_GLSLANG, or "
+                     "take a source archive that has them")
+      return()
+    elseif(reason MATCHES "VKATTN_PREBUILT_SHADERS")
+      message(STATUS "vkattn: without some kernels on matrix units: ${VKATTN_PREBUILT_SHADERS} lacks them; take an archive that was "
+                     "packed with glslang 16, or leave VKATTN_PREBUILT_SHADERS empty and name glslang 16 by VKATTN_GLSLANG")
+      return()
+    endif()
+  endforeach()
 endfunction()

@@ -11,6 +11,7 @@ namespace vkattn::c {
 /// @{
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
   [[nodiscard]] Result<DESC> NAME##_desc(const vkattn_##NAME##_desc* given);
+#define VKATTN_EVERY_OPERATION
 #include "common/operations.def"
 /// @}
 

@@ -68,7 +68,9 @@ Result<void> check_list(const void* list, std::size_t count, const char* name) {
 }
 
 const AttentionPlan* attention_of(const vkattn_plan& plan) {
+#ifndef VKATTN_WITHOUT_MATMUL
   if (const auto* const layer = std::get_if<MultiHeadAttentionPlan>(&plan.plan)) return &layer->attention();
+#endif
   return std::get_if<AttentionPlan>(&plan.plan);
 }
 

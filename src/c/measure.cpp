@@ -21,10 +21,14 @@ vkattn_tile_sizes sizes_of(const vkattn::TileSizes& tile) {
 /// Block sizes of the plan's kernel, or of its attention's; zeros for others.
 vkattn_tile_sizes sizes_of(const vkattn_plan& plan) {
   if (const AttentionPlan* const attention = c::attention_of(plan)) return sizes_of(attention->tile());
+#ifndef VKATTN_WITHOUT_MATMUL
   const auto* const product = std::get_if<vkattn::MatmulPlan>(&plan.plan);
-  if (product == nullptr) return {};
-  const vkattn::MatmulTile tile = product->tile();
-  return {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.inner, 0};
+  if (product != nullptr) {
+    const vkattn::MatmulTile tile = product->tile();
+    return {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.inner, 0};
+  }
+#endif
+  return {};
 }
 
 vkattn_kernel_choice choice_of(std::string_view kernel, const vkattn_tile_sizes& tile) {
@@ -100,17 +104,21 @@ vkattn_result vkattn_query_kernels_attention(const vkattn_device* device, const 
   return query_kernels(device, desc, c::attention_desc, kernels, count, error);
 }
 
+#ifndef VKATTN_WITHOUT_BACKWARD
 vkattn_result vkattn_query_kernels_backward(const vkattn_device* device, const vkattn_backward_desc* desc,
                                             vkattn_kernel_support* kernels, uint32_t* count,
                                             vkattn_error* error) {
   return query_kernels(device, desc, c::backward_desc, kernels, count, error);
 }
+#endif
 
+#ifndef VKATTN_WITHOUT_MATMUL
 vkattn_result vkattn_query_kernels_matmul(const vkattn_device* device, const vkattn_matmul_desc* desc,
                                           vkattn_kernel_support* kernels, uint32_t* count,
                                           vkattn_error* error) {
   return query_kernels(device, desc, c::matmul_desc, kernels, count, error);
 }
+#endif
 
 vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
                                    vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error) {

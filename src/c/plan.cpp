@@ -210,4 +210,5 @@ vkattn_result write_key(const Given* desc, char* text, size_t* bytes, vkattn_err
                                        vkattn_error* error) {                                       \
     return write_key(desc, text, bytes, error, c::NAME##_desc);                                     \
   }
+#define VKATTN_EVERY_OPERATION
 #include "common/operations.def"

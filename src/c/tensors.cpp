@@ -140,12 +140,12 @@ BufferRange Tensors::*find(vkattn_tensor tensor) {
   return found != kNumbers<Tensors>.end() ? found->range : nullptr;
 }
 
-BufferRange W::*find_gradient(vkattn_tensor tensor) {
+[[maybe_unused]] BufferRange W::*find_gradient(vkattn_tensor tensor) {
   return tensor < kToGradient ? nullptr : find<W>(tensor - kToGradient);
 }
 
 // The tensors of attention that a layer takes: not the heads' own, which lie in its workspace.
-BufferRange A::*find_feature(vkattn_tensor tensor) {
+[[maybe_unused]] BufferRange A::*find_feature(vkattn_tensor tensor) {
   return tensor == VKATTN_TENSOR_LSE || find<L>(tensor) != nullptr ? nullptr : find<A>(tensor);
 }
 
@@ -160,9 +160,12 @@ template <class Tensors>
 BufferRange* place_within(Tensors& /*tensors*/, vkattn_tensor /*tensor*/) {
   return nullptr;
 }
+#ifndef VKATTN_WITHOUT_BACKWARD
 BufferRange* place_within(B& tensors, vkattn_tensor tensor) {
   return member_of(tensors.forward, find<A>(tensor));
 }
+#endif
+#ifndef VKATTN_WITHOUT_MATMUL
 BufferRange* place_within(L& tensors, vkattn_tensor tensor) {
   if (BufferRange* const parameter = member_of(tensors.parameters, find<W>(tensor))) return parameter;
   return member_of(tensors.attention, find_feature(tensor));
@@ -173,15 +176,19 @@ BufferRange* place_within(G& tensors, vkattn_tensor tensor) {
   if (BufferRange* const feature = member_of(tensors.attention, find<B>(tensor))) return feature;
   return place(tensors.forward, tensor);
 }
+#endif
 
 template <class Plan>
 VkDeviceSize bytes_within(const Plan& /*plan*/, vkattn_tensor /*tensor*/, VkDeviceSize /*offset*/) {
   return 0;
 }
+#ifndef VKATTN_WITHOUT_BACKWARD
 VkDeviceSize bytes_within(const BackwardPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
   BufferRange A::*const forward = find<A>(tensor);
   return forward != nullptr ? plan.range_bytes(forward, offset) : 0;
 }
+#endif
+#ifndef VKATTN_WITHOUT_MATMUL
 VkDeviceSize bytes_within(const MultiHeadAttentionPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
   if (BufferRange W::*const parameter = find<W>(tensor)) return plan.range_bytes(parameter, offset);
   BufferRange A::*const feature = find_feature(tensor);
@@ -196,6 +203,7 @@ VkDeviceSize bytes_within(const MultiHeadAttentionBackwardPlan& plan, vkattn_ten
   BufferRange A::*const feature = find_feature(tensor);
   return feature != nullptr ? plan.forward_range_bytes(feature, offset) : 0;
 }
+#endif
 /// @}
 
 /// The tensors of attention within those of a kind of plan, for the numbers beside tensors; null if it has no
@@ -204,13 +212,13 @@ VkDeviceSize bytes_within(const MultiHeadAttentionBackwardPlan& plan, vkattn_ten
 A* attention_in(A& tensors) {
   return &tensors;
 }
-A* attention_in(B& tensors) {
+[[maybe_unused]] A* attention_in(B& tensors) {
   return &tensors.forward;
 }
-A* attention_in(L& tensors) {
+[[maybe_unused]] A* attention_in(L& tensors) {
   return &tensors.attention;
 }
-A* attention_in(G& tensors) {
+[[maybe_unused]] A* attention_in(G& tensors) {
   return &tensors.forward.attention;
 }
 template <class Tensors>

@@ -71,6 +71,7 @@ constexpr const char* kKind = nullptr;
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) \
   template <>                                              \
   constexpr const char* kKind<DESC> = #NAME " ";
+#define VKATTN_EVERY_OPERATION
 #include "common/operations.def"
 
 }  // namespace
@@ -83,6 +84,7 @@ std::string plan_key(const Desc& desc) {
 }
 
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS) template std::string plan_key(const DESC&);
+#define VKATTN_EVERY_OPERATION
 #include "common/operations.def"
 
 }  // namespace vkattn

@@ -87,6 +87,7 @@ Result<SelfTest> SelfTest::create(const Device& device, const AttentionPlan& pla
   });
 }
 
+#ifndef VKATTN_WITHOUT_BACKWARD
 Result<SelfTest> SelfTest::create(const Device& device, const BackwardPlan& plan,
                                   VkPipelineCache pipeline_cache) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
@@ -95,7 +96,9 @@ Result<SelfTest> SelfTest::create(const Device& device, const BackwardPlan& plan
     return SelfTest(*std::move(state));
   });
 }
+#endif
 
+#ifndef VKATTN_WITHOUT_MATMUL
 Result<SelfTest> SelfTest::create(const Device& device, const MatmulPlan& plan,
                                   VkPipelineCache pipeline_cache) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
@@ -104,6 +107,7 @@ Result<SelfTest> SelfTest::create(const Device& device, const MatmulPlan& plan,
     return SelfTest(*std::move(state));
   });
 }
+#endif
 
 VkDeviceSize SelfTest::buffer_bytes() const {
   return state_->bytes;
