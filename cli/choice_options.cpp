@@ -67,8 +67,8 @@ void add_kernel_option(CLI::App& app, ChoiceArguments& arguments, KernelNames na
   if (names == KernelNames::kBenchmark) {
     add_value(
         app, "--kernel", arguments.kernel, "NAME[,NAME...]",
-        "Use this kernel or fail (vkattn devices lists them), or unfused, the baseline; of several each "
-        "in turn, with how many times as fast as the first it is");
+        "Use this kernel or fail (vkattn devices lists them; unfused is the baseline); several are timed one "
+        "after another and compared with the first");
   } else {
     add_value(app, "--kernel", arguments.kernel, "NAME",
               "Use this kernel or fail (vkattn devices lists them)");

@@ -263,9 +263,10 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
   add_output_options(app, a, true);
   add_value(app, "--type", a.type, "TYPE",
             "Storage on the device: f32, f16 or bf16; default f16 where all inputs are float16, else f32");
-  add_value(app, "--kv-type", a.kv_type, "TYPE[,TYPE]",
-            "Storage of keys and values, if another: these, or quantised to q8_0, q4_0 or e4m3; of two the "
-            "first is for keys, the second for values");
+  add_value(
+      app, "--kv-type", a.kv_type, "TYPE[,TYPE]",
+      "Storage of keys and values on the device, if not that of --type: f32, f16, bf16, or quantised to "
+      "q8_0, q4_0 or e4m3; two types are for keys and for values");
   add_score_options(app, a.score);
   add_kernel_option(app, a.choice);
   add_value(app, "--backward-kernel", a.backward_kernel, "NAME",

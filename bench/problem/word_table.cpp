@@ -116,11 +116,12 @@ using P = Problem;
 
 constexpr Word kWords[] = {
     about(Subject::kBoth, row(kSize, "b", "b2", "batch (1)", read_batch, write_batch)),
-    about(Subject::kMatmul,
-          row(kFlag, "matmul", "matmul",
-              "in place of attention; of the words above it has b2, f16, output=, shift=, aligned= and "
-              "seed=, and",
-              read_operation<Operation::kMatmul>, write_operation<Operation::kMatmul>, {"operation"})),
+    about(
+        Subject::kMatmul,
+        row(kFlag, "matmul", "matmul",
+            "a product of matrices instead of attention; it takes b2, f16, output=, shift=, aligned=, seed= "
+            "and these words:",
+            read_operation<Operation::kMatmul>, write_operation<Operation::kMatmul>, {"operation"})),
     about(Subject::kMatmul, row(kProduct, "", "512x256x1024", "rows, columns and the inner size", read_sizes,
                                 write_sizes, {"sizes"})),
     row(kSize, "h", "h8, or hq32 hkv8", "query and key/value heads (1; one given alone is both)", read_heads,
@@ -163,8 +164,8 @@ constexpr Word kWords[] = {
         {"--alibi-slopes", "F.npy", "--alibi with slopes of your own (heads,)",
          &AttentionTensors::alibi_slopes, "given"}),
     row(kSetting, "align", "align=top-left",
-        "for the three above: query 0 at key 0 (the default), or bottom-right: the last query at the last "
-        "key, or a number: query 0 at that key",
+        "where causal, window and alibi place the queries: query 0 at key 0 (top-left, the default), the "
+        "last query at the last key (bottom-right), or query 0 at the key of this number",
         read_align, write_align, {},
         {"--align", "WHERE",
          "Key position of query 0 for --causal, --window and --alibi: top-left (0, the default), "
@@ -178,7 +179,7 @@ constexpr Word kWords[] = {
         read_mask, write_mask),
     row(kSetting, "hidden", "hidden=0.5", "share of the mask that is hidden (0.25)", read_hidden,
         write_where<is_masked, &P::hidden_share>),
-    row(kSetting, "block", "block=64", "hidden in squares of so many positions (1)", read_block,
+    row(kSetting, "block", "block=64", "the mask hides squares of so many positions (1)", read_block,
         write_where<is_masked, &P::hidden_block>),
     choice<&P::score, kScoreNames>("score", "score=documents",
                                    "with a score function and its tables (a build that compiles them is "
@@ -220,10 +221,10 @@ constexpr Word kWords[] = {
         write_cache<KeyMapping::kPaged, &CacheLayout::page_size>, {"mapping"}),
     plain<&P::appended>(
         "append", "append=5",
-        "the last keys of each batch entry are appended on the device before attention is "
-        "computed; of packed queries as many as there are, at most so many, packed like them"),
+        "the device first appends so many keys, the last ones of each batch entry; if queries are packed, "
+        "the new keys are too: one for each query, at most so many"),
     choice<&P::rotary, kRotaryNames>("rotary", "rotary=half-split",
-                                     "those keys and the queries, as many, are turned by their positions"),
+                                     "the appended keys and the queries are turned by their positions"),
 
     choice<&D::layout, kLayoutNames>("layout", "layout=bshd", "memory order"),
     plain<&P::row_padding>("pad", "pad=3", "free elements after each row"),

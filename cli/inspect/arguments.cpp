@@ -180,7 +180,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
   add_value(app, "--heads", a.heads, "N",
             "Heads of --text (4, at most 16), --weights (must be given) and --memory (1)");
   add_value(app, "--head-dim", a.head_dim, "N",
-            "Their dimension, default 64, of --weights what their sizes say");
+            "Dimension of a head, default 64; with --weights their sizes tell it");
   add_value(app, "--kv-heads", a.kv_heads, "N",
             "Heads of keys and values of --weights, where their sizes leave it open");
   add_value(app, "--seed", a.seed, "S", "Of --text and --sweep-dim, default 1");
