@@ -28,7 +28,7 @@ def _seed(seed, dropout):
         return {}
     if seed is None:
         return {"dropout_seed": torch.randint(2**63 - 1, (), device="cpu")}
-    return {"dropout_seed": torch.tensor((seed + 2**63) % 2**64 - 2**63)}  # the same 64 bits
+    return {"dropout_seed": torch.tensor((seed + 2**63) % 2**64 - 2**63, device="cpu")}  # the same 64 bits
 
 
 def _as_stored(name, x):
@@ -48,6 +48,11 @@ def _is_jagged(x):
     return (x.is_nested and x.layout == torch.jagged and x.dim() == 4 and x._ragged_idx == 2 and x._lengths is None)
 
 
+def _are_alike(one, other):
+    """Whether offsets are equal, as far as these are numbers already."""
+    return one is other or type(one) is not torch.Tensor or type(other) is not torch.Tensor or torch.equal(one, other)
+
+
 def by_vkattn(tensors, options, *, seed=None, copies=False, refuses=None):
     """((output, lse, weights), None) by the device, or (None, the reason against it).
 
@@ -57,6 +62,8 @@ def by_vkattn(tensors, options, *, seed=None, copies=False, refuses=None):
     """
     query = tensors["query"]
     if isinstance(query, torch.Tensor) and all(_is_jagged(tensors[name]) for name in ("query", "key", "value")):
+        if not _are_alike(tensors["key"].offsets(), tensors["value"].offsets()):
+            return None, "key and value are jagged in different ways"
         results, reason = by_vkattn(_packed(**tensors), options, seed=seed, copies=copies, refuses=refuses)
         if results is not None:
             results = (torch.nested.nested_tensor_from_jagged(results[0], query.offsets(), jagged_dim=2), *results[1:])
@@ -77,15 +84,15 @@ def by_vkattn(tensors, options, *, seed=None, copies=False, refuses=None):
     return results, None
 
 
-def _by_pytorch(tensors, options, reason, return_lse):
+def _by_pytorch(tensors, options, reason, return_lse, seed=None):
     """(output, lse, weights) by PyTorch, if its attention means the same as this call; otherwise an error."""
-    unknown = _reasons.unknown_to_pytorch(tensors, options)
+    unknown = _reasons.unknown_to_pytorch({**tensors, "dropout_seed": seed}, options)
     if unknown is not None:
         raise Error(f"vkattn does not compute this attention because {reason}; PyTorch, which could, has no {unknown}",
                     "unsupported")
     _calls.by_pytorch(reason, *tensors.values())
     if reason == _reasons.FORWARD_MODE or return_lse or options.get("return_weights"):
-        return _derivatives.in_steps(_autocast(tensors), options)
+        return _derivatives.in_steps(_autocast(tensors), options, return_lse)
     output = _pytorch(*(tensors.get(name) for name in _OF_SCORES), options["dropout"], options["is_causal"],
                       scale=options["scale"], enable_gqa=options["enable_gqa"])
     return output, None, None
@@ -104,7 +111,7 @@ def _listed(x, name):
     if x is None or isinstance(x, torch.Tensor):
         return x
     try:
-        return torch.as_tensor(x)
+        return torch.as_tensor(x, device="cpu")
     except (TypeError, ValueError, RuntimeError) as e:
         raise _arguments.wrong(x, name, "a tensor of PyTorch, or a list of numbers") from e
 
@@ -117,7 +124,7 @@ def _call(tensors, options, modifiers, *, seed, copies, return_lse):
     tensors = _required({**tensors, **lists})
     results, reason = by_vkattn(tensors, options, seed=seed, copies=copies)
     if results is None:
-        results = _by_pytorch(tensors, options, reason, return_lse)
+        results = _by_pytorch(tensors, options, reason, return_lse, seed)
     output, lse, weights = results
     extra = [x for x, wanted in ((lse, return_lse), (weights, options.get("return_weights"))) if wanted]
     return (output, *extra) if extra else output
@@ -175,8 +182,11 @@ def varlen_attention(query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q
     for name in ("query", "key", "value"):
         if tensors[name].dim() == 3:  # otherwise the library says what is wrong
             tensors[name] = tensors[name].transpose(0, 1)
-    tensors["cumulative_query_lengths"] = _listed(cu_seqlens_q, "cu_seqlens_q")
-    tensors["cumulative_kv_lengths"] = _listed(cu_seqlens_k, "cu_seqlens_k")
+    for name, x, own in (("cu_seqlens_q", cu_seqlens_q, "cumulative_query_lengths"),
+                         ("cu_seqlens_k", cu_seqlens_k, "cumulative_kv_lengths")):
+        if x is None:
+            raise _arguments.wrong(x, name, "a tensor of PyTorch, or a list of numbers")
+        tensors[own] = _listed(x, name)
     options = {"is_causal": is_causal, "align": align, "scale": scale, "enable_gqa": enable_gqa, "dropout": dropout,
                "device": device, "kernel": kernel, "max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
     results = _call(tensors, options, modifiers, seed=dropout_seed, copies=copies, return_lse=return_lse)

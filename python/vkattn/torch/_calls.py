@@ -42,8 +42,8 @@ def _count(reason):
 
 
 def _shapes(tensors):
-    given = ", ".join(f"{tuple(x.shape)}" for x in tensors[:3])
-    return f"{given} {str(tensors[0].dtype).removeprefix('torch.')}"
+    given = ", ".join(str(tuple(getattr(x, "shape", ()))) for x in tensors[:3])  # also of what PyTorch will refuse
+    return f"{given} {str(getattr(tensors[0], 'dtype', '')).removeprefix('torch.')}"
 
 
 def on_device(what, *tensors):

@@ -1,4 +1,5 @@
 """Derivatives that vkattn does not compute: PyTorch does, operator by operator."""
+import contextlib
 import math
 import typing
 
@@ -41,21 +42,30 @@ def _lse(query, key, mask, options):
     scores = (query @ key.transpose(-2, -1)) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if options.get("is_causal", False):
         scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
-    return (scores if mask is None else scores + mask).logsumexp(-1)
+    if mask is not None:
+        scores = scores + mask
+    sees_nothing = (scores == -torch.inf).all(-1)  # PyTorch's gradient of such a row would be NaN
+    return scores.masked_fill(sees_nothing[..., None], 0).logsumexp(-1).masked_fill(sees_nothing, -torch.inf)
 
 
-def in_steps(tensors, options):
-    """(output, lse, weights) by PyTorch's operators in float32: its fused operator lacks second derivatives."""
+def _without_autocast(device):
+    is_known = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if is_known else contextlib.nullcontext()
+
+
+def in_steps(tensors, options, with_lse):
+    """(output, lse or None, weights) by PyTorch's operators in float32: its fused operator lacks second derivatives."""
     query, key, value, mask = (tensors.get(name) for name in ("query", "key", "value", "mask"))
     query32, key32, value32 = query.float(), key.float(), value.float()
     if mask is not None and mask.dtype == torch.bool:  # the operator adds any mask
         mask = torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -torch.inf)
     elif mask is not None:
         mask = mask.float()
-    output, weights = torch.ops.aten._scaled_dot_product_attention_math(
-        query32, key32, value32, mask, options.get("dropout", 0.0), options.get("is_causal", False),
-        scale=options.get("scale"), enable_gqa=options.get("enable_gqa", False))
-    return output.to(query.dtype), _lse(query32, key32, mask, options), weights
+    with _without_autocast(query.device):
+        output, weights = torch.ops.aten._scaled_dot_product_attention_math(
+            query32, key32, value32, mask, options.get("dropout", 0.0), options.get("is_causal", False),
+            scale=options.get("scale"), enable_gqa=options.get("enable_gqa", False))
+        return output.to(query.dtype), _lse(query32, key32, mask, options) if with_lse else None, weights
 
 
 def _require_pytorch_can(tensors, options, reason):
@@ -75,11 +85,12 @@ def by_operators(grads, tensors, needed, options, reason):
     _calls.by_pytorch(reason, tensors["query"], tensors["key"], tensors["value"])
     create_graph = torch.is_grad_enabled()
     names = list(tensors)[:len(needed)]
-    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+    with torch.enable_grad():
         # Views as inputs: if one input was made from another, each still gets its own part of the gradient.
         own = {name: tensors[name].view_as(tensors[name]) if need else tensors[name]
                for name, need in zip(names, needed)}
-        results = [(x, grad) for x, grad in zip(in_steps(own, options), grads) if grad is not None]
+        computed = in_steps(own, options, with_lse=grads.lse is not None)
+        results = [(x, grad) for x, grad in zip(computed, grads) if grad is not None]
         wanted = [own[name] for name, need in zip(names, needed) if need]
         # lse and the weights do not depend on value.
         found = iter(torch.autograd.grad([x for x, _ in results], wanted, [grad for _, grad in results],

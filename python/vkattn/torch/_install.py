@@ -116,10 +116,11 @@ def install(copies=False):
     gradients, which calls neither function, is off (torch.backends.mha). Models that imported the function itself keep
     PyTorch's. copies: also for tensors on other devices, which are copied to host memory and back.
     """
-    uninstall()
     use = _begin(copies)
     with _lock:
-        _installed.append(use)
+        before, _installed[:] = list(_installed), [use]
+    for other in before:
+        _end(other)
 
 
 def uninstall():

@@ -32,37 +32,39 @@ _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
 torch.library.define("vkattn::attention", f"({_SCHEMA}, str options) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
 torch.library.define(
     "vkattn::attention_backward",
-    f"(Tensor grad_output, Tensor? grad_lse, Tensor output, Tensor lse, {_SCHEMA}, str options, str gradients) -> Tensor[]", tags=_TAGS)
+    f"(Tensor grad_output, Tensor? grad_lse, Tensor output, Tensor lse, {_SCHEMA}, str options, str gradients) -> "
+    "Tensor[]", tags=_TAGS)
 
 
 def _number(x):
     """The number of a symbol of torch.compile's, whose graph then holds for this number alone."""
+    if isinstance(x, torch.SymBool):
+        return bool(x)
     return int(x) if isinstance(x, torch.SymInt) else float(x)
 
 
-def _run(operator, implementation, *arguments):
-    """Calls the operator, or at once its implementation if nobody would notice: PyTorch's dispatcher takes a while."""
-    tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
-    is_watched = (torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
-                  or any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in tensors)
-                  or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)))
-    return (operator if is_watched else implementation)(*arguments)
+def _is_watched(tensors):
+    """Whether somebody must see the operator. If not, its implementation is called: PyTorch's dispatcher takes time."""
+    given = [x for x in tensors if x is not None]
+    return (torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+            or any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in given)
+            or (torch.is_grad_enabled() and any(x.requires_grad for x in given)))
 
 
 def attend(tensors, options):
     """(output, lse, weights) of the tensors by name; weights have no elements unless options ask for them."""
     arguments = [tensors.get(name) for name in TENSORS]
-    return _run(torch.ops.vkattn.attention.default, _attention, *arguments, json.dumps(options, default=_number))
+    if _is_watched(arguments):
+        return torch.ops.vkattn.attention.default(*arguments, json.dumps(options, default=_number))
+    return _attend(arguments, options)
 
 
 def _keywords(tensors, options):
     """The keywords of vkattn.attention and attention_backward for the tensors behind query, key and value."""
-    keywords = {name: numpy_of(x) for name, x in zip(TENSORS, tensors) if x is not None}
-    for name in ("query", "key", "value"):
-        del keywords[name]
+    keywords = {name: numpy_of(x) for name, x in zip(TENSORS[3:], tensors[3:]) if x is not None}
     if "dropout_seed" in keywords:
         keywords["dropout_seed"] = int(keywords["dropout_seed"])
-    keywords.update(json.loads(options))
+    keywords.update(options)
     for cumulative, longest in zip(LENGTHS[1:], ("max_seqlen_q", "max_seqlen_k")):
         _require_no_longer(keywords.get(cumulative), keywords.pop(longest, None), cumulative, longest)
     return keywords
@@ -78,10 +80,14 @@ def _require_no_longer(cumulative, longest, cumulative_name, name):
 
 def _attention(*arguments):
     *tensors, options = arguments
+    return _attend(tensors, json.loads(options))
+
+
+def _attend(tensors, options):
     query, key, value = tensors[:3]
     keywords = _keywords(tensors, options)
-    _calls.on_device(_calls.DEVICE, query, key, value)
     results = attention(*(numpy_of(x) for x in (query, key, value)), return_lse=True, **keywords)
+    _calls.on_device(_calls.DEVICE, query, key, value)
     output, lse, *weights = (tensor_of(x) for x in results)
     return in_order_of(query, output), lse, weights[0] if weights else lse.new_empty(0)
 
@@ -122,21 +128,28 @@ def _shapes(*arguments):
 
 def _attention_backward(grad_output, grad_lse, output, lse, *arguments):
     *tensors, options, names = arguments
-    keywords, wanted = _keywords(tensors, options), tuple(names.split(","))
+    return _differentiate(grad_output, grad_lse, output, lse, tensors, json.loads(options), names.split(","))
+
+
+def _differentiate(grad_output, grad_lse, output, lse, tensors, options, wanted):
+    keywords = _keywords(tensors, options)
     keywords.pop("return_weights", None)
-    _calls.on_device(_calls.GRADIENTS, *tensors[:3])
+    if keywords.get("kernel") == "decode":  # it computes no gradients
+        del keywords["kernel"]
     query, key, value = (numpy_of(x) for x in tensors[:3])
     if grad_lse is not None:
         keywords["grad_lse"] = numpy_of(grad_lse)
     found = attention_backward(numpy_of(grad_output), query, key, value, numpy_of(output), numpy_of(lse),
                                gradients=wanted, **keywords)
+    _calls.on_device(_calls.GRADIENTS, *tensors[:3])
     return [tensor_of(getattr(found, name)) for name in wanted]
 
 
 @torch.library.register_fake("vkattn::attention_backward")
 def _gradient_shapes(grad_output, grad_lse, output, lse, *arguments):
     tensors, names = dict(zip(TENSORS, arguments)), arguments[-1]
-    return [tensors[name].new_empty(tensors[name].shape) for name in names.split(",")]
+    given = [tensors[name] for name in names.split(",")]
+    return [x.new_empty(x.shape, dtype=torch.float32 if x.dtype == torch.float64 else x.dtype) for x in given]
 
 
 def _save(ctx, inputs, output):
@@ -151,6 +164,7 @@ def _save(ctx, inputs, output):
 
 def _gradients(ctx, grad_output, grad_lse, grad_weights):
     *tensors, output, lse = ctx.saved_tensors
+    options = json.loads(ctx.options)
     needed = ctx.needs_input_grad[:len(INPUTS)]
     rest = (None,) * (len(TENSORS) - len(INPUTS) + 1)
     grads = _derivatives.Grads(grad_output, grad_lse, grad_weights)
@@ -159,13 +173,16 @@ def _gradients(ctx, grad_output, grad_lse, grad_weights):
     reason = _derivatives.reason_against(grads)
     if reason is not None:
         given = dict(zip(TENSORS, tensors))
-        options = json.loads(ctx.options)
         return (*_derivatives.by_operators(grads, given, needed, options, reason), *rest)
     wanted = [name for name, need in zip(INPUTS, needed) if need]
     if grad_output is None:
         grad_output = torch.zeros_like(output)
-    found = iter(_run(torch.ops.vkattn.attention_backward.default, _attention_backward, grad_output, grad_lse, output,
-                      lse, *tensors, ctx.options, ",".join(wanted)))
+    of_output = (grad_output, grad_lse, output, lse)
+    if _is_watched([*of_output, *tensors]):
+        results = torch.ops.vkattn.attention_backward.default(*of_output, *tensors, ctx.options, ",".join(wanted))
+    else:
+        results = _differentiate(*of_output, tensors, options, wanted)
+    found = iter(results)
     return (*(next(found) if need else None for need in needed), *rest)
 
 

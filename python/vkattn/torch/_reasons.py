@@ -9,7 +9,7 @@ _TRACED = (FakeTensor, FunctionalTensor)  # of torch.compile and torch.export: t
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 # The options of vkattn.attention with which PyTorch's attention means the same.
 _OF_PYTORCH = {"is_causal", "scale", "enable_gqa", "dropout", "device", "kernel"}
-_TENSORS_OF_PYTORCH = {"query", "key", "value", "mask", "dropout_seed"}
+_TENSORS_OF_PYTORCH = {"query", "key", "value", "mask"}
 
 
 def of_watchers(tensors):
@@ -55,6 +55,8 @@ def unknown_to_pytorch(tensors, options):
         is_default = x in (None, False) or (name, x) == ("align", "top-left")
         if not is_default and name not in _OF_PYTORCH and (name, x) != ("return_weights", "probabilities"):
             return name
+    if options.get("return_weights") and options.get("dropout"):
+        return "weights before dropout"
     if tensors.get("mask") is not None and options.get("is_causal"):
         return "mask together with is_causal"
     return None
