@@ -1,5 +1,5 @@
 # CPack runs this before it packs. Adds to each Debian package what Debian's policy wants in it: the copyright (12.5) and a changelog
-# (12.7), and compresses manuals (12.1).
+# (12.7), and compresses manuals (12.1). The tool gets the licenses of the libraries that it contains, as this machine has them.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
@@ -20,6 +20,13 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
        "vkattn (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n  * Release ${CPACK_PACKAGE_VERSION}.\n\n"
        " -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
   compress(${share}/doc/${name}/changelog)
+  if(component STREQUAL "vkattn_tool")
+    foreach(library IN ITEMS libcli11-dev nlohmann-json3-dev libvulkan-volk-dev)
+      if(EXISTS /usr/share/doc/${library}/copyright)
+        configure_file(/usr/share/doc/${library}/copyright ${share}/doc/${name}/third-party/${library}.txt COPYONLY NO_SOURCE_PERMISSIONS)
+      endif()
+    endforeach()
+  endif()
   file(GLOB manuals ${share}/man/man1/*.1)
   foreach(manual IN LISTS manuals)
     compress(${manual})

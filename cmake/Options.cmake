@@ -2,7 +2,7 @@
 add_library(vkattn_options INTERFACE)
 target_compile_features(vkattn_options INTERFACE cxx_std_20)
 if(MSVC)
-  target_compile_options(vkattn_options INTERFACE /W4 /permissive- /utf-8 $<$<BOOL:${VKATTN_WARNINGS_AS_ERRORS}>:/WX>)
+  target_compile_options(vkattn_options INTERFACE /W4 /permissive- /utf-8 /bigobj $<$<BOOL:${VKATTN_WARNINGS_AS_ERRORS}>:/WX>)
 else()
   target_compile_options(vkattn_options INTERFACE
     -Wall -Wextra -Wpedantic -Wno-missing-field-initializers  # Vulkan structs are initialised with sType only

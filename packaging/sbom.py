@@ -10,9 +10,10 @@ import pathlib
 import subprocess
 import sys
 
-# What is compiled into the files, as headers or sources; the name of Debian's package tells the version.
+# What is compiled into some of the files, as headers or sources; this machine's package tells the version.
 PARTS = {"volk": ("libvulkan-volk-dev", "MIT"), "CLI11": ("libcli11-dev", "BSD-3-Clause"),
-         "nlohmann-json": ("nlohmann-json3-dev", "MIT"), "Vulkan-Headers": ("libvulkan-dev", "Apache-2.0")}
+         "nlohmann-json": ("nlohmann-json3-dev", "MIT"), "Vulkan-Headers": ("libvulkan-dev", "Apache-2.0"),
+         "pybind11": ("pybind11-dev", "BSD-3-Clause")}
 
 
 def version_of(package):
@@ -34,8 +35,7 @@ def document(version, folder):
     parts = [package(name, version_of(debian), licence) for name, (debian, licence) in PARTS.items()]
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-vkattn")]
     relations += [("SPDXRef-vkattn", "GENERATES", entry["SPDXID"]) for entry in made]
-    relations += [(part["SPDXID"], "STATIC_LINK" if part["name"] == "volk" else "BUILD_DEPENDENCY_OF", "SPDXRef-vkattn")
-                  for part in parts]
+    relations += [("SPDXRef-vkattn", "STATIC_LINK", part["SPDXID"]) for part in parts]
     digest = hashlib.sha256("".join(entry["checksums"][1]["checksumValue"] for entry in made).encode()).hexdigest()
     return {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"vkattn-{version}",

@@ -28,6 +28,7 @@ class Bindings {
   /// @{
   explicit Bindings(Shared<detail::BindingsState> state);
   [[nodiscard]] detail::BindingsState& state() const { return *state_; }
+  [[nodiscard]] const Shared<detail::BindingsState>& shared_state() const { return state_; }
   /// @}
 
  private:

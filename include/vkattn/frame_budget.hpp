@@ -28,14 +28,15 @@ class FrameBudget {
   /// its launch; those without an estimate, as of appends, count as this.
   explicit FrameBudget(std::span<const DispatchInfo> dispatches);
 
-  /// The next slice: as many dispatches as their corrected estimates allow for `budget_ns` nanoseconds, or
-  /// one dispatch until something was measured. Empty if is_done().
+  /// The next slice: as many dispatches as their corrected estimates allow for `budget_ns` nanoseconds, at
+  /// least one. A dispatch whose pass (DispatchInfo::pass) was not measured yet is a slice of its own. Empty
+  /// if is_done().
   [[nodiscard]] RecordOptions next(double budget_ns);
   /// Tells the time that a slice took, in nanoseconds, by the caller's timestamps, which may be some frames
-  /// old. Corrects the estimates of the passes (DispatchInfo::pass) that the slice has, by the same factor. A
-  /// slower device is believed at once, a faster one by a fiftieth of the difference. But a pass's second
-  /// measurement replaces the first, for which some drivers compile. Until a pass was measured it is taken
-  /// for as slow as the slowest of the others, against its estimate.
+  /// old. Corrects the estimates of the passes that the slice has, by the same factor. A slower device is
+  /// believed at once, a faster one by a fiftieth of the difference. But a pass's second measurement replaces
+  /// the first, for which some drivers compile. A pass without a measurement gets the largest correction of
+  /// the others.
   void measured(const RecordOptions& slice, double ns);
 
   /// All dispatches were given to slices.

@@ -18,7 +18,7 @@ class Plan;
 /// An execution of a Sequence.
 struct SequenceItem {
   const Plan* plan = nullptr;          ///< of any operation; it may be destroyed once the sequence is made
-  const Bindings* bindings = nullptr;  ///< that it has made
+  const Bindings* bindings = nullptr;  ///< that it has made; likewise
   /// It reads nothing that was written before, and overwrites nothing that was read or written before, the
   /// workspace included: no barrier comes before it. Otherwise one does, as of
   /// RecordOptions::wait_for_earlier, after all compute and transfers recorded before; before the first item
@@ -27,9 +27,9 @@ struct SequenceItem {
 };
 
 /// Executions in their order, whose dispatches are numbered through, with the barriers between them. Slices
-/// are those of RecordOptions, over all items. Points to the bindings, which keep what it needs of the plans:
-/// they may be rewritten and moved, but outlive it and are not assigned to. Immutable; like its bindings it
-/// is used by one thread at a time. Copies share the bindings.
+/// are those of RecordOptions, over all items. It shares what bindings and plans have, so that both may be
+/// destroyed once it is made; bindings that are rewritten are rewritten for it too. Immutable; like its
+/// bindings it is used by one thread at a time.
 ///
 ///     const SequenceItem items[] = {{&append, &rows}, {&attention, &tensors}, {&product, &weights}};
 ///     const Sequence token = Sequence::create(items).value();
@@ -47,8 +47,8 @@ class Sequence {
   /// sequence too.
   [[nodiscard]] static Result<Sequence> create(std::span<const SequenceItem> items);
 
-  /// What record() records, in this order: the dispatches of every plan. The names live as long as the
-  /// bindings.
+  /// The dispatches of every plan, in order. record() leaves out those that an item's bindings leave out; of
+  /// a slice of only these nothing is recorded. The names live as long as the sequence.
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
 
   /// Records a slice as Plan::record() does, with the items' barriers. Slices are submitted in their order to
@@ -58,7 +58,7 @@ class Sequence {
 
  private:
   struct Item {
-    const detail::BindingsState* bindings;
+    Shared<detail::BindingsState> bindings;
     std::uint64_t dispatches;  ///< of its plan
     bool is_independent;
   };

@@ -12,7 +12,6 @@ namespace c = vkattn::c;
 
 struct vkattn_sequence {
   vkattn::Sequence sequence;
-  std::vector<const vkattn_bindings*> bindings;  ///< of its items
 };
 
 struct vkattn_frame_budget {
@@ -30,15 +29,6 @@ Result<vkattn::SequenceItem> item_of(const vkattn_sequence_item& given) {
   return vkattn::SequenceItem{&c::plan_of(*given.plan), &given.bindings->bindings, given.is_independent != 0};
 }
 
-/// Checks that the sequence and all of its bindings are alive.
-Result<void> check_alive(const vkattn_sequence* sequence) {
-  if (Result<void> s = c::check_given({{sequence, "sequence"}}); !s) return s;
-  for (const vkattn_bindings* const bindings : sequence->bindings) {
-    if (!c::is_alive(bindings)) return c::invalid("bindings of the sequence were destroyed before it");
-  }
-  return {};
-}
-
 void give_budget(const std::vector<vkattn::DispatchInfo>& dispatches, vkattn_frame_budget** budget) {
   c::give(std::make_unique<vkattn_frame_budget>(vkattn_frame_budget{vkattn::FrameBudget(dispatches)}),
           budget);
@@ -53,17 +43,14 @@ vkattn_result vkattn_sequence_create(const vkattn_sequence_item* items, uint32_t
     *sequence = nullptr;
     if (Result<void> s = c::check_list(items, count, "items"); !s) return s;
     std::vector<vkattn::SequenceItem> all;
-    std::vector<const vkattn_bindings*> bindings;
     for (const vkattn_sequence_item& given : std::span(items, count)) {
       const auto item = item_of(given);
       if (!item) return item.error();
       all.push_back(*item);
-      bindings.push_back(given.bindings);
     }
     auto made = vkattn::Sequence::create(all);
     if (!made) return made.error();
-    c::give(std::make_unique<vkattn_sequence>(vkattn_sequence{std::move(*made), std::move(bindings)}),
-            sequence);
+    c::give(std::make_unique<vkattn_sequence>(vkattn_sequence{std::move(*made)}), sequence);
     return {};
   });
 }
@@ -71,8 +58,7 @@ vkattn_result vkattn_sequence_create(const vkattn_sequence_item* items, uint32_t
 vkattn_result vkattn_sequence_record(const vkattn_sequence* sequence, VkCommandBuffer commands,
                                      const vkattn_record_options* slice, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (Result<void> s = check_alive(sequence); !s) return s;
-    if (Result<void> s = c::check_given({{commands, "commands"}}); !s) return s;
+    if (Result<void> s = c::check_given({{sequence, "sequence"}, {commands, "commands"}}); !s) return s;
     const auto how = c::record_options(slice);
     if (!how) return how.error();
     sequence->sequence.record(commands, *how);
@@ -99,7 +85,7 @@ vkattn_result vkattn_frame_budget_create_sequence(const vkattn_sequence* sequenc
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{budget, "budget"}}); !s) return s;
     *budget = nullptr;
-    if (Result<void> s = check_alive(sequence); !s) return s;
+    if (Result<void> s = c::check_given({{sequence, "sequence"}}); !s) return s;
     give_budget(sequence->sequence.dispatches(), budget);
     return {};
   });

@@ -45,8 +45,8 @@ Result<Sequence> Sequence::create(std::span<const SequenceItem> items) {
     std::vector<Item> all;
     for (const SequenceItem& item : items) {
       if (Result<void> s = check(item, items.front(), all.size() + 1); !s) return s.error();
-      const detail::BindingsState& bindings = item.bindings->state();
-      all.push_back({&bindings, bindings.program->desc().steps.size(), item.is_independent});
+      const Shared<detail::BindingsState>& bindings = item.bindings->shared_state();
+      all.push_back({bindings, bindings->program->desc().steps.size(), item.is_independent});
     }
     return Sequence(std::move(all));
   });

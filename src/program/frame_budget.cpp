@@ -50,11 +50,12 @@ RecordOptions FrameBudget::next(double budget_ns) {
   const double largest = largest_correction();
   double all = 0;
   while (!is_done()) {
+    const bool is_known = passes_[dispatches_[next_].pass].correction > 0;
     all += corrected_ns(dispatches_[next_], largest);
-    const bool is_enough = slice.dispatch_count > 0 && (largest <= 0 || !(all <= budget_ns));
-    if (is_enough) break;
+    if (slice.dispatch_count > 0 && (!is_known || !(all <= budget_ns))) break;
     ++slice.dispatch_count;
     ++next_;
+    if (!is_known) break;
   }
   return slice;
 }

@@ -145,8 +145,10 @@ TEST_P(BackwardTest, ScalesFarFromOne) {
   }
 }
 
-TEST_P(BackwardTest, NoQueriesOrKeysGiveZeros) {
-  for (const char* const text : part_of<const char*>({"30x0 d8", "0x40 d8 b2", "b0 3x3 d8"})) {
+/// Zeros, but for the gradient of sinks, which are a row's lse where there are no keys.
+TEST_P(BackwardTest, NoQueriesOrKeys) {
+  for (const char* const text :
+       part_of<const char*>({"30x0 d8", "30x0 hq2 d8 sinks lse", "0x40 d8 b2", "b0 3x3 d8"})) {
     expect_gradients(text);
   }
 }

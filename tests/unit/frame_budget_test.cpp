@@ -96,6 +96,22 @@ TEST(FrameBudget, EachPassIsCorrectedByItself) {
   EXPECT_DOUBLE_EQ(frames.estimated_ns(tile), 10000);
 }
 
+// The estimate of a pass may be far off, and its first execution may wait for the driver's compiler: a
+// dispatch that was not measured yet shares a slice with nothing.
+TEST(FrameBudget, APassThatWasNotMeasuredComesAlone) {
+  std::vector<DispatchInfo> all = dispatches(6, 10000);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].pass = i % 3 == 0 ? "append" : "tile";
+  FrameBudget frames(all);
+  frames.measured(frames.next(1e9), 1);
+  EXPECT_EQ(frames.next(1e9).dispatch_count, 1U) << "tile";
+  EXPECT_EQ(frames.next(1e9).dispatch_count, 1U);
+  EXPECT_EQ(frames.next(1e9).dispatch_count, 1U) << "append, and no tile with it";
+  frames.measured({.first_dispatch = 1, .dispatch_count = 1}, 1e8);
+  EXPECT_DOUBLE_EQ(frames.estimated_ns({.first_dispatch = 0, .dispatch_count = 1}), 1)
+      << "as it was measured";
+  EXPECT_EQ(frames.next(1e9).dispatch_count, 2U);
+}
+
 // A program that divides 0 by 0 must not get the whole plan in one frame.
 TEST(FrameBudget, ABudgetThatIsNoNumberIsNone) {
   FrameBudget frames(dispatches(10, 10));

@@ -72,7 +72,8 @@ enum {
   VKATTN_TENSOR_GRAD_IN_PROJ_BIAS = 49,       /**< of 40 */
   VKATTN_TENSOR_GRAD_OUT_PROJ_WEIGHT = 50,    /**< of 41 */
   VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS = 51,      /**< of 42 */
-  VKATTN_TENSOR_GRAD_LSE = 52                 /**< dL/dlse of gradients of attention: float32, with the shape of LSE */
+  /** dL/dlse of gradients of attention: float32, with the shape and strides of LSE */
+  VKATTN_TENSOR_GRAD_LSE = 52
 };
 
 /** A part of a buffer that holds a tensor: `offset` is the byte of its first element. */
@@ -148,19 +149,19 @@ typedef struct vkattn_sequence vkattn_sequence;
 /** An execution of a sequence: SequenceItem of vkattn/sequence.hpp. */
 typedef struct vkattn_sequence_item {
   vkattn_plan* plan;               /**< of any kind, compiled; it may be released once the sequence is made */
-  const vkattn_bindings* bindings; /**< that it has made */
+  const vkattn_bindings* bindings; /**< that it has made; they may be destroyed likewise */
   /** It reads nothing that was written before, and overwrites nothing that was read or written before, the workspace
       included: no barrier comes before it. 0: one does, as of vkattn_record_options.wait_for_earlier. */
   uint32_t is_independent;
   uint32_t reserved; /**< 0 */
 } vkattn_sequence_item;
 /** Makes a sequence of `count` items in their order, whose dispatches are numbered through. Refused: bindings that
-    another plan made, a plan that is not compiled or on another VkDevice than the first. The bindings may be rewritten,
-    and outlive the last use of the sequence. */
+    another plan made, a plan that is not compiled or on another VkDevice than the first. Bindings that are rewritten
+    are rewritten for it too. */
 VKATTN_API vkattn_result vkattn_sequence_create(const vkattn_sequence_item* items, uint32_t count,
                                                 vkattn_sequence** sequence, vkattn_error* error);
 /** Records a slice of all dispatches as vkattn_record does, with the items' barriers; all where `slice` is null. Slices
-    are submitted in their order to one queue. No allocation, no wait, no lock. Refused: bindings that were destroyed. */
+    are submitted in their order to one queue. No allocation, no wait, no lock. */
 VKATTN_API vkattn_result vkattn_sequence_record(const vkattn_sequence* sequence, VkCommandBuffer commands,
                                                 const vkattn_record_options* slice, vkattn_error* error);
 /** Destroys it. Null is nothing; one that is not alive is refused. */
@@ -176,7 +177,8 @@ VKATTN_API vkattn_result vkattn_frame_budget_create_sequence(const vkattn_sequen
 VKATTN_API vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
                                                     vkattn_error* error);
 /** Sets first_dispatch and dispatch_count of `slice`, which has been initialized, to the next slice that should take
-    no longer than `budget_ns` nanoseconds: one dispatch at least, and none where all were given out. */
+    no longer than `budget_ns` nanoseconds: one dispatch at least, alone where its pass was not measured yet, and none
+    where all were given out. */
 VKATTN_API vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
                                                   vkattn_record_options* slice, vkattn_error* error);
 /** Tells what a slice took, in nanoseconds, by timestamps of the caller's, who may be some frames behind. */
