@@ -133,6 +133,31 @@ def test_gradients_of_lse_alone(create_graph):
         torch.testing.assert_close(second[0][0].double(), second[1][0], atol=1e-4, rtol=1e-3)
 
 
+def test_a_refused_call_counts_once():
+    query, key, value = draw((1, 1, 3, 584), (1, 1, 4, 584), (1, 1, 4, 584))
+    with pytest.warns(UserWarning, match="PyTorch computes"):
+        vkattn.torch.scaled_dot_product_attention(query, key, value)
+    assert list(vkattn.torch.calls().values()) == [1]
+
+
+def test_sequences_need_their_lengths():
+    query, key, value = draw((6, 1, 8), (6, 1, 8), (6, 1, 8))
+    with pytest.raises(TypeError, match="cu_seqlens_k"):
+        vkattn.torch.varlen_attention(query, key, value, torch.tensor([0, 6]), None)
+
+
+def test_a_row_that_sees_nothing_has_no_second_derivative():
+    query, key, value = draw((1, 1, 2, 8), (1, 1, 3, 8), (1, 1, 3, 8))
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    output, lse = vkattn.torch.attention(query, key, value, mask, return_lse=True)
+    assert lse[0, 0, 1] == -torch.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (first,) = torch.autograd.grad(lse[..., :1].sum(), query, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), key)
+    assert first.isfinite().all() and second.isfinite().all() and not first[0, 0, 1].any()
+
+
 def test_lse_and_weights():
     query, key, value = draw((1, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
     output, lse, weights = vkattn.torch.attention(query, key, value, return_lse=True, return_weights="probabilities")

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "allocation_count.hpp"
@@ -133,7 +134,7 @@ std::size_t slices_at_2_ms(const std::vector<DispatchInfo>& dispatches) {
   FrameBudget frames(dispatches);
   while (!frames.is_done()) {
     const RecordOptions slice = frames.next(0);
-    const FrameBudget estimates(std::span(dispatches).subspan(slice.first_dispatch, slice.dispatch_count));
+    const FrameBudget estimates{std::span(dispatches).subspan(slice.first_dispatch, slice.dispatch_count)};
     frames.measured(slice, estimates.estimated_ns({}));
   }
   frames.restart();

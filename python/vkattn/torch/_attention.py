@@ -86,7 +86,8 @@ def by_vkattn(tensors, options, *, seed=None, copies=False, refuses=None):
 
 def _by_pytorch(tensors, options, reason, return_lse, seed=None):
     """(output, lse, weights) by PyTorch, if its attention means the same as this call; otherwise an error."""
-    unknown = _reasons.unknown_to_pytorch({**tensors, "dropout_seed": seed}, options)
+    has_seed = seed is not None and options.get("dropout")
+    unknown = "dropout_seed" if has_seed else _reasons.unknown_to_pytorch(tensors, options)
     if unknown is not None:
         raise Error(f"vkattn does not compute this attention because {reason}; PyTorch, which could, has no {unknown}",
                     "unsupported")

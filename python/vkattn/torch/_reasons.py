@@ -9,7 +9,7 @@ _TRACED = (FakeTensor, FunctionalTensor)  # of torch.compile and torch.export: t
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 # The options of vkattn.attention with which PyTorch's attention means the same.
 _OF_PYTORCH = {"is_causal", "scale", "enable_gqa", "dropout", "device", "kernel"}
-_TENSORS_OF_PYTORCH = {"query", "key", "value", "mask"}
+_TENSORS_OF_PYTORCH = {"query", "key", "value", "mask", "dropout_seed"}
 
 
 def of_watchers(tensors):
