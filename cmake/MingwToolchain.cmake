@@ -10,9 +10,11 @@ set(CMAKE_CXX_COMPILER ${VKATTN_MINGW}-g++-posix)
 set(CMAKE_RC_COMPILER ${VKATTN_MINGW}-windres)
 # Link the compiler's libraries statically, so that programs need no DLLs of it.
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
+set(CMAKE_SHARED_LINKER_FLAGS_INIT -static)
 # Programs such as glslang, spirv-opt and spirv-val come from this machine; headers and libraries never do.
 set(CMAKE_FIND_ROOT_PATH ${VKATTN_MINGW_PREFIX} /usr/${VKATTN_MINGW})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_DISABLE_FIND_PACKAGE_PkgConfig ON)  # it would find this machine's libraries
