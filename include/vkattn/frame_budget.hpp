@@ -57,9 +57,8 @@ class FrameBudget {
     bool has_one_measurement = false;
   };
   [[nodiscard]] std::span<const Dispatch> within(const RecordOptions& slice) const;
-  /// The correction of passes that were not measured: the largest of all; 0 if none was measured.
-  [[nodiscard]] double largest_correction() const;
-  [[nodiscard]] double corrected_ns(const Dispatch& dispatch, double unmeasured) const;
+  /// The largest correction of all; 1 if no pass was measured.
+  [[nodiscard]] double correction_of_unmeasured() const;
 
   std::vector<Dispatch> dispatches_;
   std::vector<Pass> passes_;

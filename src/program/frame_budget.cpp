@@ -25,21 +25,19 @@ std::span<const FrameBudget::Dispatch> FrameBudget::within(const RecordOptions& 
   return std::span(dispatches_).subspan(begin, count);
 }
 
-double FrameBudget::largest_correction() const {
+double FrameBudget::correction_of_unmeasured() const {
   double largest = 0;
   for (const Pass& pass : passes_) largest = std::max(largest, pass.correction);
-  return largest;
-}
-
-double FrameBudget::corrected_ns(const Dispatch& dispatch, double unmeasured) const {
-  const double correction = passes_[dispatch.pass].correction;
-  return dispatch.estimate_ns * (correction > 0 ? correction : unmeasured);
+  return largest > 0 ? largest : 1.0;
 }
 
 double FrameBudget::estimated_ns(const RecordOptions& slice) const {
-  const double largest = largest_correction();
+  const double unmeasured = correction_of_unmeasured();
   double all = 0;
-  for (const Dispatch& each : within(slice)) all += corrected_ns(each, largest > 0 ? largest : 1.0);
+  for (const Dispatch& each : within(slice)) {
+    const double correction = passes_[each.pass].correction;
+    all += each.estimate_ns * (correction > 0 ? correction : unmeasured);
+  }
   return all;
 }
 
@@ -47,11 +45,11 @@ RecordOptions FrameBudget::next(double budget_ns) {
   RecordOptions slice;
   slice.first_dispatch = static_cast<std::uint32_t>(next_);
   slice.dispatch_count = 0;
-  const double largest = largest_correction();
   double all = 0;
   while (!is_done()) {
-    const bool is_known = passes_[dispatches_[next_].pass].correction > 0;
-    all += corrected_ns(dispatches_[next_], largest);
+    const double correction = passes_[dispatches_[next_].pass].correction;
+    const bool is_known = correction > 0;
+    all += dispatches_[next_].estimate_ns * correction;
     if (slice.dispatch_count > 0 && (!is_known || !(all <= budget_ns))) break;
     ++slice.dispatch_count;
     ++next_;
@@ -63,7 +61,7 @@ RecordOptions FrameBudget::next(double budget_ns) {
 void FrameBudget::measured(const RecordOptions& slice, double ns) {
   const double guessed = estimated_ns(slice);
   if (guessed <= 0 || !(ns > 0)) return;
-  const double factor = ns / guessed, largest = largest_correction();
+  const double factor = ns / guessed, unmeasured = correction_of_unmeasured();
   // A slower measurement counts at once, a faster one little by little, as missed frames show. The first
   // slice may have waited for the driver's compiler, a thousand times as long. If times scatter, a slice is
   // expected to take nearly the longest of the last fifty.
@@ -73,7 +71,7 @@ void FrameBudget::measured(const RecordOptions& slice, double ns) {
     if (std::ranges::find(dispatches, i, &Dispatch::pass) == dispatches.end()) continue;
     Pass& pass = passes_[i];
     const bool is_first = pass.correction <= 0;
-    const double before = is_first ? (largest > 0 ? largest : 1.0) : pass.correction;
+    const double before = is_first ? unmeasured : pass.correction;
     const bool is_believed = is_first || factor >= 1 || pass.has_one_measurement;
     pass.correction = before * (is_believed ? factor : 1 + kForgetting * (factor - 1));
     pass.has_one_measurement = is_first;
