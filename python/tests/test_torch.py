@@ -6,23 +6,12 @@ import warnings
 
 import pytest
 
-torch = pytest.importorskip("torch", minversion="2.5", reason="PyTorch 2.5 or later is not installed")
+from torch_tensors import draw, sdpa, seeded, torch  # noqa: F401: the fixture is used by its name
 
-import vkattn.torch  # noqa: E402
+import vkattn.torch
 
-sdpa = torch.nn.functional.scaled_dot_product_attention
 # float32 of vkattn is compared with float64 of PyTorch, so the remaining error is that of float32.
 TOLERANCES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(5)
-    vkattn.torch.calls(clear=True)
-
-
-def draw(*shapes, dtype=torch.float32):
-    return [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
 
 
 def compare(query, key, value, mask=None, **keywords):

@@ -3,21 +3,9 @@ import warnings
 
 import pytest
 
-torch = pytest.importorskip("torch", minversion="2.5", reason="PyTorch 2.5 or later is not installed")
+from torch_tensors import draw, sdpa, seeded, torch  # noqa: F401: the fixture is used by its name
 
-import vkattn.torch  # noqa: E402
-
-sdpa = torch.nn.functional.scaled_dot_product_attention
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(5)
-    vkattn.torch.calls(clear=True)
-
-
-def draw(*shapes, dtype=torch.float32):
-    return [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
+import vkattn.torch
 
 
 def exact(query, key, value, mask=None, *, is_causal=False, align="top-left", window=None, softcap=0, alibi=None,

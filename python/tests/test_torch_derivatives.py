@@ -5,28 +5,16 @@ import warnings
 
 import pytest
 
-torch = pytest.importorskip("torch", minversion="2.5", reason="PyTorch 2.5 or later is not installed")
+from torch_tensors import draw, sdpa, seeded, torch  # noqa: F401: the fixture is used by its name
 
-import vkattn.torch  # noqa: E402
-from vkattn.torch import scaled_dot_product_attention as attend  # noqa: E402
-
-sdpa = torch.nn.functional.scaled_dot_product_attention
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(5)
-    vkattn.torch.calls(clear=True)
+import vkattn.torch
+from vkattn.torch import scaled_dot_product_attention as attend
 
 
 def by_operators(*arguments, **keywords):
     """PyTorch's fused attention for the CPU has no second derivatives."""
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return sdpa(*arguments, **keywords)
-
-
-def draw(*shapes, dtype=torch.float32):
-    return [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
 
 
 def inputs(dtype=torch.float32):

@@ -3,23 +3,15 @@ import warnings
 
 import pytest
 
-torch = pytest.importorskip("torch", minversion="2.5", reason="PyTorch 2.5 or later is not installed")
+from torch_tensors import draw, sdpa, seeded, torch  # noqa: F401: the fixture is used by its name
 
-import vkattn.torch  # noqa: E402
-from vkattn.torch import _operators  # noqa: E402
-
-sdpa = torch.nn.functional.scaled_dot_product_attention
+import vkattn.torch
+from vkattn.torch import _operators
 
 
 @pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(5)
+def without_graphs():
     torch._dynamo.reset()
-    vkattn.torch.calls(clear=True)
-
-
-def draw(*shapes):
-    return [torch.randn(shape).requires_grad_() for shape in shapes]
 
 
 def attend(query, key, value, sinks):
