@@ -1,12 +1,7 @@
 # libvkattn, the shared library: the core's objects. It exports the functions of vkattn/vkattn.h and nothing else.
 add_library(vkattn_shared SHARED $<TARGET_OBJECTS:vkattn_core> $<TARGET_OBJECTS:vkattn_core_shaders>)
 add_library(vkattn::shared ALIAS vkattn_shared)
-# Before 1.0 a minor version may change the interface.
-set(soversion ${PROJECT_VERSION_MAJOR})
-if(soversion EQUAL 0)
-  set(soversion 0.${PROJECT_VERSION_MINOR})
-endif()
-set_target_properties(vkattn_shared PROPERTIES OUTPUT_NAME vkattn VERSION ${PROJECT_VERSION} SOVERSION ${soversion}
+set_target_properties(vkattn_shared PROPERTIES OUTPUT_NAME vkattn VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                       LINKER_LANGUAGE CXX)
 target_include_directories(vkattn_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 target_compile_definitions(vkattn_shared INTERFACE VKATTN_SHARED)  # on Windows: import the functions

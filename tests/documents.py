@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Checks the documents: links lead to existing files, headings and functions, names of the interface exist, and README.md is
-short and has no figure of its own.
+short and has no figure of its own, and all places tell the same version.
 
     tests/documents.py    exit code 1 if a link leads nowhere or to a file without the name, if a document names something of
                           vkattn that is nowhere in the sources, if docs/embedding.md does not tell how a function of C is called
@@ -121,6 +121,16 @@ def faults_of_readme():
             yield f"README.md: {' | '.join(row)}: no line of docs/performance.md has these numbers"
 
 
+def versions():
+    """Each place that tells the version, and what it tells."""
+    patterns = {"CMakeLists.txt": r"project\(vkattn VERSION ([\d.]+)", "README.md": r"^Version ([\d.]+)", "CHANGELOG.md": r"^## ([\d.]+)",
+                "packaging/vcpkg/vcpkg.json": r'"version": "([\d.]+)"', "packaging/conan/conanfile.py": r'version = "([\d.]+)"',
+                "include/vkattn/c/result.h": r"#define VKATTN_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)"}
+    for place, pattern in patterns.items():
+        found = re.findall(pattern, (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)
+        yield place, ".".join(found) if place.endswith(".h") else found[0] if found else "none"
+
+
 def main():
     faults = [fault for path in DOCUMENTS for find in (faults_of_links, faults_of_names) for fault in find(path)]
     cpp = header_text("*.hpp")
@@ -131,6 +141,9 @@ def main():
             faults += faults_of_interface(path, names, types, members)
     faults += faults_of_c_names(cpp)
     faults += faults_of_readme()
+    told = dict(versions())
+    if len(set(told.values())) != 1:
+        faults.append("different versions: " + ", ".join(f"{place} {version}" for place, version in told.items()))
     for fault in faults:
         print(f"FAILED {fault}", file=sys.stderr)
     print(f"{len(DOCUMENTS)} documents, {len(faults)} faults")

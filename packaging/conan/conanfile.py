@@ -10,7 +10,7 @@ from conan.tools.files import copy
 
 class Vkattn(ConanFile):
     name = "vkattn"
-    version = "0.1.0"
+    version = "1.0.0"
     license = "Apache-2.0"
     description = "Scaled dot-product attention on any Vulkan device"
     package_type = "library"

@@ -28,8 +28,8 @@ extern "C" {
 #endif
 
 /** Version of this header; vkattn_version() tells the library's. @{ */
-#define VKATTN_VERSION_MAJOR 0
-#define VKATTN_VERSION_MINOR 1
+#define VKATTN_VERSION_MAJOR 1
+#define VKATTN_VERSION_MINOR 0
 #define VKATTN_VERSION_PATCH 0
 /** @} */
 
