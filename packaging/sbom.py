@@ -10,10 +10,13 @@ import pathlib
 import subprocess
 import sys
 
-# What is compiled into some of the files, as headers or sources; this machine's package tells the version.
-PARTS = {"volk": ("libvulkan-volk-dev", "MIT"), "CLI11": ("libcli11-dev", "BSD-3-Clause"),
-         "nlohmann-json": ("nlohmann-json3-dev", "MIT"), "Vulkan-Headers": ("libvulkan-dev", "Apache-2.0"),
-         "pybind11": ("pybind11-dev", "BSD-3-Clause")}
+
+
+def parts():
+    """Name, Debian package and license of each library that is compiled into some of the files."""
+    for line in pathlib.Path(__file__).with_name("parts.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            yield line.split()[:3]
 
 
 def version_of(package):
@@ -32,17 +35,17 @@ def document(version, folder):
              "licenseConcluded": "Apache-2.0",
              "checksums": [{"algorithm": kind, "checksumValue": hashlib.new(kind.lower(), path.read_bytes()).hexdigest()}
                            for kind in ("SHA1", "SHA256")]} for number, path in enumerate(files)]
-    parts = [package(name, version_of(debian), licence) for name, (debian, licence) in PARTS.items()]
+    contained = [package(name, version_of(debian), licence) for name, debian, licence in parts()]
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-vkattn")]
     relations += [("SPDXRef-vkattn", "GENERATES", entry["SPDXID"]) for entry in made]
-    relations += [("SPDXRef-vkattn", "STATIC_LINK", part["SPDXID"]) for part in parts]
+    relations += [("SPDXRef-vkattn", "STATIC_LINK", part["SPDXID"]) for part in contained]
     digest = hashlib.sha256("".join(entry["checksums"][1]["checksumValue"] for entry in made).encode()).hexdigest()
     return {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"vkattn-{version}",
         "documentNamespace": f"urn:vkattn:{version}:{digest}",
         "creationInfo": {"created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
                          "creators": ["Tool: packaging/sbom.py"]},
-        "packages": [package("vkattn", version, "Apache-2.0"), *parts], "files": made,
+        "packages": [package("vkattn", version, "Apache-2.0"), *contained], "files": made,
         "relationships": [{"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
                           for one, kind, other in relations],
     }
