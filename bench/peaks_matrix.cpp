@@ -19,6 +19,17 @@ struct MatrixParameters {
   std::uint32_t iterations = 0;
 };
 
+/// A form of the kernel: matrices of B that a subgroup holds, and whether B changes its sign.
+struct MatrixForm {
+  std::uint32_t columns = 2;
+  bool flips = true;
+};
+
+/// The forms after the first are tried on the first form's best shape. A CPU implementation has no matrix
+/// units, so its compiler could move products without flips out of the loop.
+constexpr MatrixForm kFirstForm{};
+constexpr std::array<MatrixForm, 3> kFurtherForms = {{{4, true}, {2, false}, {4, false}}};
+
 struct MatrixKind {
   std::string_view shader;
   std::string_view operand;
@@ -57,7 +68,7 @@ bool is_of_kind(const MatrixShape& shape, const MatrixKind& kind) {
 }
 
 Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind, const detail::ShaderCode& code,
-                           const MatrixShape& shape) {
+                           const MatrixShape& shape, const MatrixForm& form) {
   const Capabilities& capabilities = runtime.device().capabilities();
   const std::uint32_t size = std::min(256U, capabilities.max_workgroup_invocations);
   const std::uint32_t groups = capabilities.is_cpu() ? 64 : 2048;
@@ -70,12 +81,14 @@ Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind, const
   const Result<void> written = runtime.write(*operands, 0, data);
   if (!written.ok()) return written.error();
 
-  const std::array<detail::SpecializationValue, 5> specialization = {
+  const std::array<detail::SpecializationValue, 7> specialization = {
       {{VKATTN_PEAK_WORKGROUP_SIZE_ID, size},
        {VKATTN_PEAK_MATRIX_M_ID, shape.m},
        {VKATTN_PEAK_MATRIX_N_ID, shape.n},
        {VKATTN_PEAK_MATRIX_K_ID, shape.k},
-       {VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID, kind.operand_bytes}}};
+       {VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID, kind.operand_bytes},
+       {VKATTN_PEAK_MATRIX_COLUMNS_ID, form.columns},
+       {VKATTN_PEAK_MATRIX_FLIPS_ID, form.flips ? 1U : 0U}}};
   const std::array<BufferRange, 2> buffers = {results->range(), operands->range()};
   const Result<ComputePass> pass =
       ComputePass::create(runtime, code, specialization, buffers, sizeof(MatrixParameters));
@@ -89,13 +102,15 @@ Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind, const
   float subgroups = 0;
   const Result<void> status = runtime.read(*results, 0, std::as_writable_bytes(std::span(&subgroups, 1)));
   if (!status.ok()) return status.error();
-  constexpr double kProducts = 1.0 * VKATTN_PEAK_MATRIX_ROWS * VKATTN_PEAK_MATRIX_COLUMNS;
+  const double products = 1.0 * VKATTN_PEAK_MATRIX_ROWS * form.columns;
   const double flops_each = 2.0 * shape.m * shape.n * shape.k;
-  return kProducts * flops_each * groups * static_cast<double>(subgroups) / *seconds;
+  return products * flops_each * groups * static_cast<double>(subgroups) / *seconds;
 }
 
-std::string shape_name(const MatrixShape& shape) {
-  return std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
+std::string variant_name(const MatrixShape& shape, const MatrixForm& form) {
+  return std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k) + ", " +
+         std::to_string(VKATTN_PEAK_MATRIX_ROWS) + "x" + std::to_string(form.columns) + " sums" +
+         (form.flips ? "" : ", same operands");
 }
 
 Result<MatrixPeak> measure_kind(const Runtime& runtime, const MatrixKind& kind) {
@@ -113,13 +128,28 @@ Result<MatrixPeak> measure_kind(const Runtime& runtime, const MatrixKind& kind) 
                      std::string(binary == nullptr ? "there is no such shader" : binary->reason);
     return result;
   }
+  const MatrixShape* best = nullptr;
+  const auto try_form = [&](const MatrixShape& shape, const MatrixForm& form) -> Result<void> {
+    const Result<double> rate = matrix_rate(runtime, kind, binary->code(), shape, form);
+    if (!rate.ok()) return rate.error();
+    if (*rate > result.peak.rate) {
+      result.peak = Peak{*rate, variant_name(shape, form)};
+      best = &shape;
+    }
+    return {};
+  };
   for (const MatrixShape& shape : capabilities.matrix_shapes) {
     if (!is_of_kind(shape, kind)) continue;
-    const Result<double> rate = matrix_rate(runtime, kind, binary->code(), shape);
-    if (!rate.ok()) return rate.error();
-    if (*rate > result.peak.rate) result.peak = Peak{*rate, shape_name(shape)};
+    if (Result<void> tried = try_form(shape, kFirstForm); !tried.ok()) return tried.error();
   }
-  if (result.peak.rate <= 0) result.missing = "the device lists no matrix shape with these types";
+  if (best == nullptr) {
+    result.missing = "the device lists no matrix shape with these types";
+    return result;
+  }
+  for (const MatrixForm& form : kFurtherForms) {
+    if (!form.flips && capabilities.is_cpu()) continue;
+    if (Result<void> tried = try_form(*best, form); !tried.ok()) return tried.error();
+  }
   return result;
 }
 

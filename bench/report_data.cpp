@@ -19,7 +19,7 @@ Json peaks_json(const Peaks& peaks) {
     Json item{{"operand", entry.operand}, {"accumulator", entry.accumulator}};
     if (entry.missing.empty()) {
       item["flops_per_second"] = entry.peak.rate;
-      item["shape"] = entry.peak.variant;
+      item["variant"] = entry.peak.variant;
     } else {
       item["missing"] = entry.missing;
     }

@@ -107,7 +107,7 @@ std::string peaks(const Json& report, const std::string& roofline) {
       for (const Json& matrix : found["matrix"]) {
         if (matrix.contains("missing")) continue;
         line("matrices, " + text_of(matrix, "operand") + " to " + text_of(matrix, "accumulator") + ", " +
-                 text_of(matrix, "shape"),
+                 text_of(matrix, "variant"),
              number_of(matrix, "flops_per_second") * 1e-9, "GFLOP/s");
       }
     }

@@ -11,6 +11,8 @@
 #define VKATTN_PEAK_MATRIX_N_ID 2
 #define VKATTN_PEAK_MATRIX_K_ID 3
 #define VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID 4
+#define VKATTN_PEAK_MATRIX_COLUMNS_ID 5
+#define VKATTN_PEAK_MATRIX_FLIPS_ID 6
 
 // Multiply-adds on each chain for one iteration of the outer loop.
 #define VKATTN_PEAK_MULTIPLY_ADD_STEPS 8
@@ -20,8 +22,8 @@
 #define VKATTN_PEAK_READ 1          // reads as above, and no writes
 #define VKATTN_PEAK_READ_UNIFORM 2  // all lanes of a workgroup read one address, as CPU implementations do best
 
-// Matrices of A and of B that a subgroup holds; each pair has an accumulator and is multiplied once an iteration.
+// Matrices of A that a subgroup holds. The matrices of B are a specialization constant. Each pair has an accumulator and is
+// multiplied once an iteration.
 #define VKATTN_PEAK_MATRIX_ROWS 4
-#define VKATTN_PEAK_MATRIX_COLUMNS 2
 
 #endif
