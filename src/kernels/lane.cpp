@@ -28,6 +28,14 @@ bool is_possible(const TileSizes& tile, const Capabilities& capabilities) {
              std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
 }
 
+// Whether the only masked step is that of the last keys, and these are many: one step of 16 is faster than
+// three or four of 4. For few rows it would only make another pipeline for other lengths, as of a cache that
+// grows.
+bool has_long_tail(const AttentionDesc& desc, const TileSizes& tile) {
+  const bool rows_hide = desc.causal || desc.window != SlidingWindow{};
+  return !rows_hide && desc.query_length >= 64 && desc.kv_length % tile.keys > kManyMaskedKeys / 2;
+}
+
 }  // namespace
 
 Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -46,7 +54,8 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   config.shader = wide ? feature_form(desc, "attention_lane_wide")
                        : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
   // If every step is a masked one, it must share loads and stores too.
-  const std::uint32_t masked_keys = scores_hide(desc) ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;
+  const bool many = scores_hide(desc) || has_long_tail(desc, *found);
+  const std::uint32_t masked_keys = many ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;
   config.constants = {{VKATTN_SPEC_LANE_ROWS, found->rows},
                       {VKATTN_SPEC_LANE_KEYS, found->keys},
                       {VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys}};
