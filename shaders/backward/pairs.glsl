@@ -64,7 +64,8 @@ ChunkTile chunk_tile(uint count, uint size) {
   const uint head_index = in_chunk / tiles_per_head;
   tile.batch = head_index / backward.kv_heads;
   tile.kv_head = head_index - tile.batch * backward.kv_heads;
-  tile.first = (in_chunk - head_index * tiles_per_head) * size;
+  const uint in_head = in_chunk - head_index * tiles_per_head;
+  tile.first = (kPairsTiles ? tile_in_pairs(in_head, tiles_per_head) : in_head) * size;
   // A folded grid has workgroups beyond the last tile: their batch entry has no lengths to read.
   if (tile.valid) begin_entry(tile.batch, tile.kv_head);
   return tile;

@@ -38,20 +38,30 @@ uint packed_head(uint kv_head, uint packed_row) {
   return kv_head * params.heads_per_kv + packed_row % params.heads_per_kv;
 }
 
+// Whether tiles come in pairs: the last, the first, the last but one, the second. With a causal mask one of a pair is heavy
+// and the other light. lavapipe gives each thread one run of neighbouring tiles, and so runs of one length have equal work.
+const bool kPairsTiles = kTilesInPairs && kCausalMode != VKATTN_CAUSAL_NONE;
+uint tile_in_pairs(uint tile, uint tiles) { return (tile & 1u) == 0u ? tiles - 1u - (tile >> 1) : tile >> 1; }
+
+// The tile of rows that comes as number `tile` of a head. A GPU hands out tiles one by one: there the heaviest (last) tiles
+// come first under a causal mask.
+uint row_tile_of(uint tile, uint tiles) {
+  if (kPairsTiles) return tile_in_pairs(tile, tiles);
+  return kCausalMode == VKATTN_CAUSAL_NONE ? tile : tiles - 1u - tile;
+}
+
 // Tile `tile` of the window, for part `split` of the keys. Tiles of one KV head are neighbours, so that they share K and
-// V in the caches. With a causal mask the heaviest (last) tiles come first.
+// V in the caches.
 TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   const uint kv_heads = params.query_heads / params.heads_per_kv;
   const uint tiles_per_head = (most_packed_rows() + rows_per_tile - 1u) / rows_per_tile;
   const uint head_index = tile / tiles_per_head;
-  const uint row_tile = tile - head_index * tiles_per_head;
   TilePosition position;
   position.valid = workgroup_number() < params.tile_count;
   position.split = split;
   position.batch = head_index / kv_heads;
   position.kv_head = head_index - position.batch * kv_heads;
-  position.first_row =
-      (kCausalMode == VKATTN_CAUSAL_NONE ? row_tile : tiles_per_head - 1u - row_tile) * rows_per_tile;
+  position.first_row = row_tile_of(tile - head_index * tiles_per_head, tiles_per_head) * rows_per_tile;
   // A folded grid has workgroups beyond the last tile: their batch entry has no lengths to read.
   if (position.valid) {
     begin_entry(position.batch, position.kv_head);

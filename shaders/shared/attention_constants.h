@@ -104,6 +104,7 @@
 #define VKATTN_SPEC_BLOCK_KEYS 30
 #define VKATTN_SPEC_STRICT_NONFINITE 31  // PlanOptions::strict_nonfinite; also without features
 #define VKATTN_SPEC_PACKED_QUERIES 32  // query lengths are cumulative; Q, O and lse are one batch entry
+#define VKATTN_SPEC_TILES_IN_PAIRS 33  // with a causal mask, the order of tiles
 
 // Specialization constants of single kernels start here.
 #define VKATTN_SPEC_LANE_ROWS 48

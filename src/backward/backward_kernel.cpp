@@ -73,14 +73,16 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   kernel.rows.workgroup_size = threads;
   kernel.rows.constants = {{VKATTN_SPEC_STEP_ROWS, owned},
                            {VKATTN_SPEC_STEP_KEYS, visited_keys},
-                           {VKATTN_SPEC_MASKED_STEP, masked}};
+                           {VKATTN_SPEC_MASKED_STEP, masked},
+                           {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.row_tile = threads * owned;
   kernel.keys.name = "keys";
   kernel.keys.shader = shader("backward_lane_keys");
   kernel.keys.workgroup_size = threads;
   kernel.keys.constants = {{VKATTN_SPEC_STEP_KEYS, owned},
                            {VKATTN_SPEC_STEP_ROWS, visited_rows},
-                           {VKATTN_SPEC_MASKED_STEP, masked}};
+                           {VKATTN_SPEC_MASKED_STEP, masked},
+                           {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.key_tile = threads * owned;
   kernel.key_sums_in_workspace = true;
   kernel.keeps_deltas = is_cpu;

@@ -58,7 +58,8 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   const std::uint32_t masked_keys = many ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;
   config.constants = {{VKATTN_SPEC_LANE_ROWS, found->rows},
                       {VKATTN_SPEC_LANE_KEYS, found->keys},
-                      {VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys}};
+                      {VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys},
+                      {VKATTN_SPEC_TILES_IN_PAIRS, capabilities.is_cpu() ? 1U : 0U}};
   config.block_mask_keys = found->keys;
   config.summary = message(config.workgroup_size, " invocations a workgroup, ", found->rows,
                            found->rows == 1 ? " row" : " rows", " each, ", found->keys, " keys a step");
