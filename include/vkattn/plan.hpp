@@ -11,6 +11,7 @@
 #include <vkattn/recording.hpp>
 #include <vkattn/shared.hpp>
 #include <vkattn/statistics.hpp>
+#include <vkattn/supports.hpp>
 #include <vkattn/tuning.hpp>
 
 #include <cstdint>
@@ -181,6 +182,9 @@ class PlanOf : public Plan {
   /// error of Vulkan.
   [[nodiscard]] static Result<Made> create(const Device& device, const Desc& desc,
                                            const Options& options = {});
+  /// What create() would make on a device of these capabilities: see vkattn::supports().
+  [[nodiscard]] static Result<Support> supported(const Capabilities& capabilities, const Desc& desc,
+                                                 const Options& options = {});
 
   /// The problem that it computes, with everything given, as Desc::resolved() has it (if there is one).
   [[nodiscard]] const Desc& desc() const;

@@ -76,13 +76,18 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
   }
 }
 
+ProgramNeeds needs_of(const ProgramDesc& program) {
+  ProgramNeeds needs;
+  for (std::uint32_t i = 0; i < program.layouts.size(); ++i) {
+    needs.push_constant_bytes = std::max(needs.push_constant_bytes, program.layouts[i].push_constant_bytes);
+    needs.storage_buffers = std::max(needs.storage_buffers, Slots(program, i).count());
+  }
+  return needs;
+}
+
 Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                           const Capabilities& capabilities) {
-  std::uint32_t push_constant_bytes = 0, storage_buffers = 0;
-  for (std::uint32_t i = 0; i < program.layouts.size(); ++i) {
-    push_constant_bytes = std::max(push_constant_bytes, program.layouts[i].push_constant_bytes);
-    storage_buffers = std::max(storage_buffers, Slots(program, i).count());
-  }
+  const auto [push_constant_bytes, storage_buffers] = needs_of(program);
   if (capabilities.max_push_constants_bytes < push_constant_bytes) {
     return limit_exceeded("needs ", push_constant_bytes, " bytes of push constants; maxPushConstantsSize is ",
                           capabilities.max_push_constants_bytes);

@@ -228,6 +228,13 @@ struct UnitLimits {
 void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std::uint64_t units,
                const UnitLimits& limits, const Capabilities& capabilities);
 
+/// What the largest layout of a program takes.
+struct ProgramNeeds {
+  std::uint32_t push_constant_bytes = 0;
+  std::uint32_t storage_buffers = 0;  ///< of a descriptor set
+};
+[[nodiscard]] ProgramNeeds needs_of(const ProgramDesc& program);
+
 /// Checks that the device can run the program. The error is the first limit in its way.
 [[nodiscard]] Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                                         const Capabilities& capabilities);

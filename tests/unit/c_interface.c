@@ -58,6 +58,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE_AND_PLACE(vkattn_pipeline, workgroup_size);
   VKATTN_SIZE_AND_PLACE(vkattn_requirements, push_constant_bytes);
   VKATTN_PLACE(vkattn_requirements, parameter_bytes);
+  VKATTN_SIZE_AND_PLACE(vkattn_support, better);
   VKATTN_SIZE(vkattn_binding);
   VKATTN_SIZE_AND_PLACE(vkattn_execution, dropout_offset);
   VKATTN_PLACE(vkattn_execution, score_buffers);
