@@ -129,6 +129,9 @@ class Plan {
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
+  /// Bytes that the plan holds, or needs of its caller. Errors: those of statistics(), if the plan was made
+  /// with PlanOptions::capture_statistics and is compiled.
+  [[nodiscard]] Result<PlanMemory> memory() const;
   /// What the caller must provide, what to put into barriers, and what record() does to a command buffer.
   /// Executions that may overlap need workspaces of their own; others may share one (see
   /// RecordOptions::wait_for_earlier).

@@ -138,6 +138,10 @@ Result<std::vector<PipelineStatistics>> Plan::statistics(bool listings) const {
       [&]() -> Result<std::vector<PipelineStatistics>> { return state_->program->statistics(listings); });
 }
 
+Result<PlanMemory> Plan::memory() const {
+  return detail::without_exceptions([&]() -> Result<PlanMemory> { return state_->program->memory(); });
+}
+
 PlanRequirements Plan::requirements() const {
   return state_->program->requirements();
 }

@@ -348,4 +348,22 @@ Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const
   return all;
 }
 
+Result<PlanMemory> Program::memory() const {
+  const PlanRequirements needs = requirements();
+  PlanMemory memory;
+  memory.workspace_bytes = needs.workspace_bytes;
+  memory.parameter_bytes = needs.parameter_bytes;
+  for (const std::size_t i : distinct_passes(desc_)) {
+    const auto words = desc_.passes[i].code.words();
+    if (!words) return words.error();
+    ++memory.pipelines;
+    memory.spirv_bytes += words->size() * sizeof(std::uint32_t);
+  }
+  if (!options_.capture_statistics || !is_compiled()) return memory;
+  const auto told = statistics(false);
+  if (!told) return told.error();
+  for (const PipelineStatistics& executable : *told) memory.code_bytes += code_bytes(executable);
+  return memory;
+}
+
 }  // namespace vkattn::detail

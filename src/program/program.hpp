@@ -286,6 +286,8 @@ class Program : public std::enable_shared_from_this<Program> {
   /// In the order of their first dispatches, each once. The names live as long as the program.
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
+  /// Code of pipelines counts once for each pipeline.
+  [[nodiscard]] Result<PlanMemory> memory() const;
 
   /// Checks the call's ranges against the tensors and writes descriptor sets. They come from `pool` if it is
   /// not null.

@@ -142,6 +142,8 @@ TEST_F(DeadHandles, OfPlansAreRefused) {
   refused(vkattn_plan_get_arithmetic_type(plan_, &type, &error_), "plan");
   refused(vkattn_plan_get_pipelines(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_dispatches(plan_, nullptr, &count_, &error_), "plan");
+  vkattn_memory memory{};
+  refused(vkattn_plan_get_memory(plan_, &memory, &error_), "plan");
   refused(vkattn_plan_get_estimates(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_statistics(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_block_mask_layout(plan_, &layout, &error_), "plan");

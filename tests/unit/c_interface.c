@@ -56,6 +56,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE(vkattn_block_mask_layout);
   VKATTN_SIZE_AND_PLACE(vkattn_dispatch, workgroups);
   VKATTN_SIZE_AND_PLACE(vkattn_pipeline, workgroup_size);
+  VKATTN_SIZE_AND_PLACE(vkattn_memory, pipelines);
   VKATTN_SIZE_AND_PLACE(vkattn_requirements, push_constant_bytes);
   VKATTN_PLACE(vkattn_requirements, parameter_bytes);
   VKATTN_SIZE_AND_PLACE(vkattn_support, better);
