@@ -3,7 +3,10 @@
 
 #include <vulkan/vulkan_core.h>
 
+#include <vkattn/runtime.hpp>
+
 #include "console.hpp"
+#include "vulkan/capability_fields.hpp"
 
 namespace vkattn {
 
@@ -14,18 +17,10 @@ std::string version_text(std::uint32_t vulkan_version) {
 }
 
 std::string device_type_text(DeviceType type) {
-  switch (type) {
-    case DeviceType::kDiscreteGpu:
-      return "discrete GPU";
-    case DeviceType::kIntegratedGpu:
-      return "integrated GPU";
-    case DeviceType::kVirtualGpu:
-      return "virtual GPU";
-    case DeviceType::kCpu:
-      return "CPU";
-    default:
-      return "other";
+  for (const detail::DeviceTypeWord& row : detail::kDeviceTypeWords) {
+    if (row.type == type) return std::string(row.word);
   }
+  return "other";
 }
 
 Json device_json(const Capabilities& device) {
@@ -36,6 +31,10 @@ Json device_json(const Capabilities& device) {
               {"api_version", version_text(device.api_version)},
               {"vendor_id", device.vendor_id},
               {"device_id", device.device_id}};
+}
+
+Json capabilities_json(const Capabilities& device) {
+  return Json::parse(capabilities_text({&device, 1}))["devices"][0];
 }
 
 namespace {

@@ -19,6 +19,8 @@ using Json = nlohmann::ordered_json;
 
 /// The facts that identify a device in a result.
 [[nodiscard]] Json device_json(const Capabilities& device);
+/// Everything that parse_capabilities() reads of a device.
+[[nodiscard]] Json capabilities_json(const Capabilities& device);
 [[nodiscard]] Json check_json(const harness::CheckReport& check);
 /// Indented text with a line break at the end. Bytes that are not UTF-8 (in driver strings) are replaced.
 [[nodiscard]] std::string dump_json(const Json& json);

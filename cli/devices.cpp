@@ -94,24 +94,15 @@ std::vector<std::string> matrix_entries(const Capabilities& device) {
   return entries;
 }
 
-/// The features of VK_NV_cooperative_matrix2 with their names in the output.
-std::vector<std::pair<std::string, bool>> matrix2_features(const Capabilities& device) {
-  return {{"workgroup_scope", device.matrix2_workgroup_scope},
-          {"flexible_dimensions", device.matrix2_flexible_dimensions},
-          {"reductions", device.matrix2_reductions},
-          {"conversions", device.matrix2_conversions},
-          {"per_element_operations", device.matrix2_per_element_operations},
-          {"tensor_addressing", device.matrix2_tensor_addressing},
-          {"block_loads", device.matrix2_block_loads}};
-}
-
-/// What the device has of VK_NV_cooperative_matrix2: its features, then its flexible matrices with their
-/// granularity.
-std::vector<std::string> matrix2_entries(const Capabilities& device) {
+/// What the device has of the second extension for matrices: its features, then its flexible matrices with
+/// their granularity.
+std::vector<std::string> flexible_entries(const Capabilities& device) {
   std::vector<std::string> entries;
-  for (const auto& [name, enabled] : matrix2_features(device)) {
-    if (!enabled) continue;
-    std::string words = name;
+  const Json features = capabilities_json(device)["features"];
+  for (const auto& [name, enabled] : features.items()) {
+    constexpr std::string_view kFirst = "cooperative_matrix";  // followed by the second's number and '_'
+    if (!name.starts_with(kFirst) || name == kFirst || !enabled.get<bool>()) continue;
+    std::string words = name.substr(name.find('_', kFirst.size()) + 1);
     std::replace(words.begin(), words.end(), '_', ' ');
     entries.push_back(words);
   }
@@ -151,9 +142,9 @@ std::string device_text(const DeviceInfo& info) {
                              yes_no(device.shader_float16) + ", int16 " + yes_no(device.shader_int16));
   text += fact("64-bit", "int64 " + yes_no(device.shader_int64));
   text += console::labelled_list("matrix units", matrix_entries(device), kDeviceLabelWidth, kDeviceIndent);
-  const std::vector<std::string> matrix2 = matrix2_entries(device);
-  if (!matrix2.empty())
-    text += console::labelled_list("matrix units 2", matrix2, kDeviceLabelWidth, kDeviceIndent);
+  const std::vector<std::string> flexible = flexible_entries(device);
+  if (!flexible.empty())
+    text += console::labelled_list("matrix units 2", flexible, kDeviceLabelWidth, kDeviceIndent);
   text += console::labelled_list("limits", limit_entries(device), kDeviceLabelWidth, kDeviceIndent);
   for (const KernelEntry& entry : kernel_entries(device)) {
     text += fact("kernel " + entry.kernel, kernel_text(entry));
@@ -161,84 +152,13 @@ std::string device_text(const DeviceInfo& info) {
   return text;
 }
 
-Json limits_json(const Capabilities& device) {
-  return Json{{"max_shared_memory_bytes", device.max_shared_memory_bytes},
-              {"max_workgroup_invocations", device.max_workgroup_invocations},
-              {"max_workgroup_size", device.max_workgroup_size},
-              {"max_workgroup_count", device.max_workgroup_count},
-              {"max_storage_buffer_range_bytes", device.max_storage_buffer_range},
-              {"max_buffer_size_bytes", device.max_buffer_size},
-              {"max_memory_allocation_bytes", device.max_memory_allocation_bytes},
-              {"max_push_constants_bytes", device.max_push_constants_bytes},
-              {"max_stage_storage_buffers", device.max_stage_storage_buffers},
-              {"min_storage_offset_alignment_bytes", device.min_storage_offset_alignment},
-              {"max_flexible_matrix_dimension", device.max_flexible_matrix_dimension},
-              {"max_matrix_workgroup_size", device.max_matrix_workgroup_size},
-              {"matrix_reserved_shared_memory_bytes", device.matrix_reserved_shared_bytes}};
-}
-
-Json matrix_json(const Capabilities& device) {
-  Json shapes = Json::array();
-  for (const MatrixShape& shape : device.matrix_shapes) {
-    shapes.push_back(Json{{"m", shape.m},
-                          {"n", shape.n},
-                          {"k", shape.k},
-                          {"a", shape.a_type},
-                          {"b", shape.b_type},
-                          {"c", shape.c_type},
-                          {"result", shape.result_type},
-                          {"scope", shape.scope}});
-  }
-  return shapes;
-}
-
-Json flexible_json(const Capabilities& device) {
-  Json entries = Json::array();
-  for (const FlexibleMatrix& flexible : device.flexible_matrices) {
-    entries.push_back(Json{{"m_granularity", flexible.m_granularity},
-                           {"n_granularity", flexible.n_granularity},
-                           {"k_granularity", flexible.k_granularity},
-                           {"a", flexible.a_type},
-                           {"b", flexible.b_type},
-                           {"c", flexible.c_type},
-                           {"result", flexible.result_type},
-                           {"scope", flexible.scope},
-                           {"workgroup_invocations", flexible.workgroup_invocations}});
-  }
-  return entries;
-}
-
 Json info_json(const DeviceInfo& info) {
   const Capabilities& device = info.capabilities;
-  Json json = device_json(device);
+  const bool is_usable = info.rejected.empty();
+  Json json = is_usable ? capabilities_json(device) : device_json(device);
   json["index"] = info.index;
   json["rejected"] = info.rejected;
-  if (!info.rejected.empty()) return json;
-  json["driver_version"] = device.driver_version;
-  json["subgroup"] = Json{{"size", device.subgroup_size},
-                          {"min_size", device.min_subgroup_size},
-                          {"max_size", device.max_subgroup_size},
-                          {"size_control", device.subgroup_size_control},
-                          {"arithmetic", device.subgroup_arithmetic},
-                          {"shuffle", device.subgroup_shuffle}};
-  json["features"] = Json{{"storage_buffer_16bit", device.storage_buffer_16bit},
-                          {"shader_int16", device.shader_int16},
-                          {"shader_float16", device.shader_float16},
-                          {"shader_int64", device.shader_int64},
-                          {"preserves_nan_float32", device.preserves_nan_float32},
-                          {"rounds_float16_to_nearest", device.rounds_float16_to_nearest},
-                          {"maximal_reconvergence", device.maximal_reconvergence},
-                          {"subgroup_uniform_control_flow", device.subgroup_uniform_control_flow},
-                          {"push_descriptors", device.push_descriptors},
-                          {"pipeline_statistics", device.pipeline_statistics},
-                          {"cooperative_matrix", device.cooperative_matrix},
-                          {"bfloat16_matrix", device.bfloat16_matrix},
-                          {"maintenance4", device.maintenance4}};
-  for (const auto& [name, enabled] : matrix2_features(device))
-    json["features"]["cooperative_matrix2_" + name] = enabled;
-  json["matrix_shapes"] = matrix_json(device);
-  json["flexible_matrices"] = flexible_json(device);
-  json["limits"] = limits_json(device);
+  if (!is_usable) return json;
   Json kernels = Json::array();
   for (const KernelEntry& entry : kernel_entries(device)) {
     kernels.push_back(Json{{"name", entry.kernel},
@@ -272,7 +192,11 @@ int list_devices(bool as_json, const DeviceArguments& arguments, const Invocatio
     text += device_text(info) + "\n";
   }
   if (as_json) {
-    print(dump_json(Json{{"version", invocation.version}, {"devices", std::move(list)}, {"choice", choice}}));
+    Json file{{"version", invocation.version}};
+    file.update(Json::parse(capabilities_text({})));
+    file["devices"] = std::move(list);
+    file["choice"] = choice;
+    print(dump_json(file));
   } else {
     print(text + choice);
   }

@@ -22,6 +22,7 @@
 #include "open_runtime.hpp"
 #include "problem/gradients.hpp"
 #include "problem/problem.hpp"
+#include "recorded_devices.hpp"
 #include "score_file.hpp"
 
 namespace vkattn::cli {
@@ -38,6 +39,7 @@ constexpr const char* kDefaultProblem = "b1 h8 512x512 d64";
 struct KernelsArguments {
   std::vector<std::string> problem;
   std::string isa;
+  std::vector<std::string> capabilities;
   DeviceArguments where;
   ChoiceArguments choice;
   bool stats = false, json = false;
@@ -93,16 +95,11 @@ Json pipelines_json(const Pipelines& found) {
 }
 
 std::string to_json_text(const Pipelines& found, const Capabilities& device, const Invocation& invocation) {
-  Json kernels = Json::array();
-  for (const KernelSupport& support : found.kernels) {
-    kernels.push_back(
-        Json{{"name", support.kernel}, {"available", support.reason.empty()}, {"reason", support.reason}});
-  }
   Json json{{"version", invocation.version},
             {"device", device_json(device)},
             {"problem", found.problem},
             {"kernel", found.kernel},
-            {"kernels", std::move(kernels)}};
+            {"kernels", kernels_json(found.kernels)}};
   if (found.refusal.empty()) {
     json["pipelines"] = pipelines_json(found);
   } else {
@@ -205,11 +202,6 @@ std::vector<KernelSupport> support(const Problem& problem, const Capabilities& d
   return kernel_support(problem.desc, device, arithmetic_type);
 }
 
-/// Whether the device or a kernel cannot do it. This is an answer that programs read, not a failure.
-bool is_refusal(const Error& error) {
-  return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kLimitExceeded;
-}
-
 int show_kernels(const KernelsArguments& arguments, const Invocation& invocation) {
   Problem problem =
       take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
@@ -219,6 +211,14 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   }
   PlanOptions options = take(plan_options(arguments.choice, problem.operation));
   const ScoreFile score(arguments.score);
+  problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
+  if (!arguments.capabilities.empty()) {
+    if (arguments.stats || !arguments.isa.empty() || !arguments.where.tuning.empty()) {
+      fail_usage("--stats, --isa and --tuning are for a device that is there, not for --capabilities");
+    }
+    return show_support({arguments.capabilities, arguments.where.device}, problem, options, arguments.json,
+                        invocation);
+  }
   // Drivers that only compile are allowed here.
   const Runtime runtime = open_runtime(arguments.where, /*self_tests=*/false);
   const Capabilities& device = runtime.device().capabilities();
@@ -228,7 +228,6 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
                 " tells nothing of its pipelines (it lacks VK_KHR_pipeline_executable_properties)");
   }
   options.capture_statistics = wanted;
-  problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
   auto made = harness::Runnable::create(runtime, problem, options);
   Pipelines found;
   found.problem = to_string(problem);
@@ -264,20 +263,25 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
              "VK_KHR_pipeline_executable_properties)");
   add_value(app, "--isa", a->isa, "DIR",
             "Write the driver's listings, machine code among them, into a folder");
+  add_values(app, "--capabilities", a->capabilities, "FILE",
+             "Tell what the problem gets on the devices of a file that `vkattn devices --json` has written, "
+             "without a device; may be given several times. --device then chooses among them");
   add_kernel_option(app, a->choice);
   add_choice_options(app, a->choice);
   add_score_options(app, a->score);
   add_device_option(app, a->where);
   add_tuning_option(app, a->where);
   add_switch(app, "--json", a->json, "Print JSON");
-  set_help(app, "vkattn kernels [PROBLEM...] [OPTIONS]",
-           "Examples:\n"
-           "  vkattn kernels \"b1 hq32 hkv8 q1 kv4096 d128 f16\"\n"
-           "  vkattn kernels \"b1 h8 1024x1024 d128 f16\" --kernel tile --stats\n"
-           "  vkattn kernels \"b1 h8 1024x1024 d64 backward\"\n"
-           "  vkattn kernels \"matmul 512x512x512 f16\" --kernel tile --stats\n"
-           "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings   for an AMD GPU that is not "
-           "there\n");
+  set_help(
+      app, "vkattn kernels [PROBLEM...] [OPTIONS]",
+      "Examples:\n"
+      "  vkattn kernels \"b1 hq32 hkv8 q1 kv4096 d128 f16\"\n"
+      "  vkattn kernels \"b1 h8 1024x1024 d128 f16\" --kernel tile --stats\n"
+      "  vkattn kernels \"b1 h8 1024x1024 d64 backward\"\n"
+      "  vkattn kernels \"matmul 512x512x512 f16\" --kernel tile --stats\n"
+      "  vkattn devices --json > gpu.json; vkattn kernels \"h8 1024x1024 d64 f16\" --capabilities gpu.json\n"
+      "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings   for an AMD GPU that is not "
+      "there\n");
   return {&app, [a, invocation] { return show_kernels(*a, invocation); }};
 }
 

@@ -141,4 +141,5 @@ if(TARGET vkattn)
     install(FILES ${file} DESTINATION ${CMAKE_INSTALL_${CMAKE_MATCH_1}}/${CMAKE_MATCH_2} COMPONENT vkattn_tool OPTIONAL)  # of a whole build
   endwhile()
 endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/devices DESTINATION ${CMAKE_INSTALL_DATADIR}/vkattn COMPONENT vkattn_dev)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/vkattn COMPONENT vkattn_dev)

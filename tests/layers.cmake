@@ -14,7 +14,7 @@ set(problem_headers attention attention_tensors cache_layout host_tensors mask m
 set(spirv_may "")
 set(spirv_headers "")
 set(vulkan_may spirv)
-set(vulkan_headers device_features pipeline_cache)
+set(vulkan_headers device_features pipeline_cache capabilities_file)
 set(attention_may spirv vulkan)
 set(attention_headers ${problem_headers})
 set(kernels_may spirv vulkan attention)
@@ -22,7 +22,7 @@ set(kernels_headers ${problem_headers} kernels tuning bindings plan)
 set(program_may spirv vulkan)
 set(program_headers bindings frame_budget)
 set(operation_may spirv vulkan attention kernels program)
-set(operation_headers ${problem_headers} kernels tuning bindings plan sequence)
+set(operation_headers ${problem_headers} device_features kernels tuning bindings plan sequence supports)
 set(forward_may spirv vulkan attention kernels program operation)
 set(forward_headers ${problem_headers} kernels tuning bindings plan attention_plan)
 set(backward_may spirv vulkan attention kernels program operation forward)
@@ -37,7 +37,7 @@ set(module_may spirv vulkan attention kernels program operation backward cache)
 set(module_headers ${problem_headers} kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention
     operations plan_key)
 set(c_may "")
-set(c_headers ${problem_headers} device_features pipeline_cache kernels bindings plan sequence attention_plan cache frame_budget merge backward matmul initialisation
+set(c_headers ${problem_headers} capabilities_file supports device_features pipeline_cache kernels bindings plan sequence attention_plan cache frame_budget merge backward matmul initialisation
     multi_head_attention operations plan_key self_test tuning vkattn)
 set(score_may c)
 set(score_headers score_function score_shaders vkattn)
@@ -46,7 +46,7 @@ set(self_test_headers ${problem_headers} kernels tuning bindings plan attention_
 set(reference_may "")
 set(reference_headers ${problem_headers} kernels tuning bindings plan backward matmul)
 set(runtime_may spirv vulkan attention kernels)
-set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention operations self_test runtime safetensors)
+set(runtime_headers ${problem_headers} capabilities_file supports device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention operations self_test runtime safetensors)
 
 # The folders of bench/ and cli/, and the headers of src/ that they may include: the tables that the laboratory walks, the headers
 # with which it describes programs of its own, its questions to kernels, the reference, and the runtime's tuning file and recording
@@ -54,7 +54,7 @@ set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tu
 set(bench_may harness overhead picture problem)
 set(bench_sees attention/features attention/tensor_table backward/gradient_table matmul/matmul_tensors
     program/program forward/attention_program forward/forward_program forward/params forward/windows kernels/specialization
-    vulkan/loop_limit vulkan/shader_code
+    vulkan/capability_fields vulkan/loop_limit vulkan/shader_code
     backward/backward_kernel kernels/size_text kernels/tile_table
     reference/gradients reference/matmul reference/positions reference/reference reference/storage
     runtime/record_only runtime/tuning_file)
@@ -66,11 +66,11 @@ set(python_may "")
 
 # The public headers that a folder stands behind.
 set(common_owns ${everyones_headers})
-set(vulkan_owns device_features pipeline_cache)
+set(vulkan_owns capabilities_file device_features pipeline_cache)
 set(attention_owns ${problem_headers})
 set(kernels_owns kernels tuning)
 set(program_owns bindings frame_budget)
-set(operation_owns plan sequence)
+set(operation_owns plan sequence supports)
 set(forward_owns attention_plan)
 set(backward_owns backward)
 set(cache_owns cache)

@@ -11,6 +11,7 @@
 #include <vkattn/recording.hpp>
 #include <vkattn/shared.hpp>
 #include <vkattn/statistics.hpp>
+#include <vkattn/supports.hpp>
 #include <vkattn/tuning.hpp>
 
 #include <cstdint>
@@ -128,6 +129,9 @@ class Plan {
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
+  /// Bytes that the plan holds, or needs of its caller. Errors: those of statistics(), if the plan was made
+  /// with PlanOptions::capture_statistics and is compiled.
+  [[nodiscard]] Result<PlanMemory> memory() const;
   /// What the caller must provide, what to put into barriers, and what record() does to a command buffer.
   /// Executions that may overlap need workspaces of their own; others may share one (see
   /// RecordOptions::wait_for_earlier).
@@ -145,10 +149,10 @@ class Plan {
   /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock, no transfer. The caller
   /// orders it against whatever writes the inputs and reads the outputs, and binds its own compute state
   /// again afterwards: requirements() has both. Bindings of another plan, and a plan that is not compiled,
-  /// are errors of the caller's: nothing is recorded then, which only DeviceDesc::log tells. has_made() and
-  /// is_compiled() say beforehand.
-  void record(VkCommandBuffer commands, const Bindings& bindings,
-              const RecordOptions& options = {}) const noexcept;
+  /// are errors of the caller's: nothing is recorded then, as the status and DeviceDesc::log tell, and a core
+  /// that was built as Debug ends the program by assert(). has_made() and is_compiled() say beforehand.
+  RecordStatus record(VkCommandBuffer commands, const Bindings& bindings,
+                      const RecordOptions& options = {}) const noexcept;
 
   /// For the library's own files.
   [[nodiscard]] const detail::PlanState& state() const { return *state_; }
@@ -181,6 +185,9 @@ class PlanOf : public Plan {
   /// error of Vulkan.
   [[nodiscard]] static Result<Made> create(const Device& device, const Desc& desc,
                                            const Options& options = {});
+  /// What create() would make on a device of these capabilities: see vkattn::supports().
+  [[nodiscard]] static Result<Support> supported(const Capabilities& capabilities, const Desc& desc,
+                                                 const Options& options = {});
 
   /// The problem that it computes, with everything given, as Desc::resolved() has it (if there is one).
   [[nodiscard]] const Desc& desc() const;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <vkattn/attention_plan.hpp>
+#include <vkattn/capabilities_file.hpp>
 #include <vkattn/host_tensors.hpp>
 #include <vkattn/shared.hpp>
 
@@ -68,6 +69,13 @@ struct DeviceInfo {
   Capabilities capabilities;  ///< with every feature that could be enabled
   std::string rejected;       ///< why the runtime cannot use it; empty where it can
 };
+
+/// parse_capabilities() of a file. Further errors: it cannot be read, or is no regular file.
+[[nodiscard]] Result<std::vector<Capabilities>> read_capabilities(const std::filesystem::path& path);
+
+/// A file of these devices, which parse_capabilities() reads. `vkattn devices --json` writes it, with more
+/// about each device.
+[[nodiscard]] std::string capabilities_text(std::span<const Capabilities> devices);
 
 /// Device memory for one buffer, in host-visible memory where the device has no other. Freed by the
 /// destructor. Move-only; the Runtime must outlive it.

@@ -25,6 +25,7 @@
 #include <vkattn/c/device.h>
 #include <vkattn/c/problem.h>
 #include <vkattn/c/plan.h>
+#include <vkattn/c/supports.h>
 #include <vkattn/c/recording.h>
 #include <vkattn/c/pipeline_cache.h>
 #include <vkattn/c/self_test.h>

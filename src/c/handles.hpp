@@ -54,6 +54,10 @@ struct vkattn_pipeline_cache {
   vkattn::PipelineCache cache;
 };
 
+struct vkattn_capabilities {
+  vkattn::Capabilities device;
+};
+
 namespace vkattn::c {
 
 /// Writes an outcome to the caller's memory, and returns its code. `target` may be null.
@@ -74,7 +78,7 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 template <class T>
 inline constexpr bool kIsHandle =
     kIsOneOf<T, vkattn_device, vkattn_plan, vkattn_bindings, vkattn_score_function, vkattn_self_test,
-             vkattn_pipeline_cache, vkattn_sequence, vkattn_frame_budget>;
+             vkattn_pipeline_cache, vkattn_sequence, vkattn_frame_budget, vkattn_capabilities>;
 
 /// Whether a handle was given out and not taken back. Does not look behind the pointer.
 template <class Handle>

@@ -15,12 +15,16 @@ vkattn_result refuse(vkattn_error* error, const char* option) {
 }  // namespace
 
 #define VKATTN_OPERATION(NAME, PLAN, DESC, WORDS, OPTIONS)
-#define VKATTN_LEFT_OUT(NAME, OPTION)                                                     \
-  vkattn_result vkattn_plan_create_##NAME(vkattn_device*, const vkattn_##NAME##_desc*,    \
-                                          const vkattn_plan_options*, vkattn_plan** plan, \
-                                          vkattn_error* error) {                          \
-    if (plan != nullptr) *plan = nullptr;                                                 \
-    return refuse(error, OPTION);                                                         \
+#define VKATTN_LEFT_OUT(NAME, OPTION)                                                                      \
+  vkattn_result vkattn_plan_create_##NAME(vkattn_device*, const vkattn_##NAME##_desc*,                     \
+                                          const vkattn_plan_options*, vkattn_plan** plan,                  \
+                                          vkattn_error* error) {                                           \
+    if (plan != nullptr) *plan = nullptr;                                                                  \
+    return refuse(error, OPTION);                                                                          \
+  }                                                                                                        \
+  vkattn_result vkattn_supports_##NAME(const vkattn_capabilities*, const vkattn_##NAME##_desc*,            \
+                                       const vkattn_plan_options*, vkattn_support*, vkattn_error* error) { \
+    return refuse(error, OPTION);                                                                          \
   }
 #include "common/operations.def"
 

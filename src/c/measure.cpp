@@ -165,6 +165,22 @@ vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline
   });
 }
 
+vkattn_result vkattn_plan_get_memory(const vkattn_plan* plan, vkattn_memory* memory, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{plan, "plan"}, {memory, "memory"}}); !s) return s;
+    const auto told = c::plan_of(*plan).memory();
+    if (!told) return told.error();
+    *memory = {told->workspace_bytes,
+               told->parameter_bytes,
+               told->spirv_bytes,
+               told->code_bytes,
+               told->total_bytes(),
+               told->pipelines,
+               0};
+    return {};
+  });
+}
+
 vkattn_result vkattn_plan_get_dispatches(const vkattn_plan* plan, vkattn_dispatch* dispatches,
                                          uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {

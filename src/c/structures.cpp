@@ -52,6 +52,7 @@ VKATTN_INIT(vkattn_device_desc, vkattn::c::device_defaults())
 VKATTN_INIT(vkattn_plan_options, vkattn_plan_options{})
 VKATTN_INIT(vkattn_score_function_desc, vkattn_score_function_desc{})
 VKATTN_INIT(vkattn_requirements, vkattn_requirements{})
+VKATTN_INIT(vkattn_support, vkattn_support{})
 VKATTN_INIT(vkattn_execution, vkattn_execution{})
 VKATTN_INIT(vkattn_record_options, vkattn::c::record_defaults())
 

@@ -131,9 +131,12 @@ class OperationOf : public TypedOperation<OwnDesc, OwnTensors> {
   using Tensors = OwnTensors;
   using TypedOperation<Desc, Tensors>::TypedOperation;
 
-  /// Checks every rule that needs no device.
   [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Device& /*device*/, const Desc& given,
                                                          const PlanOptions& /*options*/) {
+    return make(given);
+  }
+  /// Checks every rule that needs no device.
+  [[nodiscard]] static Result<std::unique_ptr<Own>> make(const Desc& given) {
     if (Result<void> s = validate(given); !s) return s.error();
     if constexpr (requires { given.resolved(); }) {
       return std::make_unique<Own>(given.resolved());

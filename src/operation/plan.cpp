@@ -7,6 +7,7 @@
 #include "common/message.hpp"
 #include "kernels/select.hpp"
 #include "operation/plan_state.hpp"
+#include "operation/try_kernels.hpp"
 #include "program/dispatch_limits.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/missed_form.hpp"
@@ -60,21 +61,12 @@ Result<std::shared_ptr<const Program>> make_program(const Shared<const DeviceSta
 
 Result<Shared<const PlanState>> make_plan(const Device& device, std::unique_ptr<Operation> operation,
                                           const PlanOptions& options) {
-  const Capabilities& capabilities = device.capabilities();
-  const OptionSet used = operation->used_options();
-  if (Result<void> s = check_used(options, used, operation->name()); !s) return s.error();
-  // Checked before kernels, so that no kernel is refused for it.
-  if (Result<void> s = check_statistics(options.capture_statistics, capabilities); !s) return s.error();
-  if (Result<void> s = operation->check(options, capabilities); !s) return s.error();
   std::string note;
-  const auto tuned = operation->tuned(options, capabilities, note);
   Shared<const DeviceState> state = device.share();
-  auto program = with_tuned_kernel(
-      state->log, options, tuned, note,
-      [&](const PlanOptions& attempt, std::string_view& kernel) {
-        return make_program(state, *operation, attempt, kernel);
-      },
-      [&](const Error& error) { return operation->is_of_kernel(error); });
+  auto program = try_kernels(*operation, options, device.capabilities(), state->log, note,
+                             [&](const PlanOptions& attempt, std::string_view& kernel) {
+                               return make_program(state, *operation, attempt, kernel);
+                             });
   if (!program) return program.error();
   auto plan = Shared<const PlanState>::make(
       PlanState{std::move(state), options, std::move(operation), *std::move(program), std::move(note)});
@@ -146,6 +138,10 @@ Result<std::vector<PipelineStatistics>> Plan::statistics(bool listings) const {
       [&]() -> Result<std::vector<PipelineStatistics>> { return state_->program->statistics(listings); });
 }
 
+Result<PlanMemory> Plan::memory() const {
+  return detail::without_exceptions([&]() -> Result<PlanMemory> { return state_->program->memory(); });
+}
+
 PlanRequirements Plan::requirements() const {
   return state_->program->requirements();
 }
@@ -162,9 +158,9 @@ bool Plan::has_made(const Bindings& bindings) const noexcept {
   return bindings.state().program == state_->program;
 }
 
-void Plan::record(VkCommandBuffer commands, const Bindings& bindings,
-                  const RecordOptions& options) const noexcept {
-  state_->program->record(commands, bindings.state(), options);
+RecordStatus Plan::record(VkCommandBuffer commands, const Bindings& bindings,
+                          const RecordOptions& options) const noexcept {
+  return state_->program->record(commands, bindings.state(), options);
 }
 
 }  // namespace vkattn

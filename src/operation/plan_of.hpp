@@ -64,6 +64,23 @@ Result<Made> PlanOf<Made, Desc, Tensors, Options>::create(const Device& device, 
 }
 
 template <class Made, class Desc, class Tensors, class Options>
+Result<Support> PlanOf<Made, Desc, Tensors, Options>::supported(const Capabilities& capabilities,
+                                                                const Desc& desc, const Options& options) {
+  using Operation = typename detail::OperationFor<Desc>::Type;
+  return detail::without_exceptions([&]() -> Result<Support> {
+    if constexpr (requires { Operation::make(desc); }) {
+      auto operation = Operation::make(desc);
+      if (!operation) return operation.error();
+      return detail::support_of(**operation, detail::plan_options(options), capabilities);
+    } else {
+      return detail::unsupported(
+          "a layer is made of plans on a device: ask for its products, its attention "
+          "and its appends one by one");
+    }
+  });
+}
+
+template <class Made, class Desc, class Tensors, class Options>
 const Desc& PlanOf<Made, Desc, Tensors, Options>::desc() const {
   return detail::typed_operation<PlanOf>(state()).desc();
 }

@@ -29,6 +29,10 @@ template <class Plan>
   return static_cast<const TypedOperation<typename Plan::Desc, typename Plan::Tensors>&>(*plan.operation);
 }
 
+/// What a plan of the operation would be on a device of these capabilities.
+[[nodiscard]] Result<Support> support_of(Operation& operation, const PlanOptions& options,
+                                         const Capabilities& capabilities);
+
 /// Makes a plan of an operation whose descriptor is valid.
 [[nodiscard]] Result<Shared<const PlanState>> make_plan(const Device& device,
                                                         std::unique_ptr<Operation> operation,

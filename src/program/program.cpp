@@ -76,13 +76,18 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
   }
 }
 
+ProgramNeeds needs_of(const ProgramDesc& program) {
+  ProgramNeeds needs;
+  for (std::uint32_t i = 0; i < program.layouts.size(); ++i) {
+    needs.push_constant_bytes = std::max(needs.push_constant_bytes, program.layouts[i].push_constant_bytes);
+    needs.storage_buffers = std::max(needs.storage_buffers, Slots(program, i).count());
+  }
+  return needs;
+}
+
 Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                           const Capabilities& capabilities) {
-  std::uint32_t push_constant_bytes = 0, storage_buffers = 0;
-  for (std::uint32_t i = 0; i < program.layouts.size(); ++i) {
-    push_constant_bytes = std::max(push_constant_bytes, program.layouts[i].push_constant_bytes);
-    storage_buffers = std::max(storage_buffers, Slots(program, i).count());
-  }
+  const auto [push_constant_bytes, storage_buffers] = needs_of(program);
   if (capabilities.max_push_constants_bytes < push_constant_bytes) {
     return limit_exceeded("needs ", push_constant_bytes, " bytes of push constants; maxPushConstantsSize is ",
                           capabilities.max_push_constants_bytes);
@@ -341,6 +346,24 @@ Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const
     }
   }
   return all;
+}
+
+Result<PlanMemory> Program::memory() const {
+  const PlanRequirements needs = requirements();
+  PlanMemory memory;
+  memory.workspace_bytes = needs.workspace_bytes;
+  memory.parameter_bytes = needs.parameter_bytes;
+  for (const std::size_t i : distinct_passes(desc_)) {
+    const auto words = desc_.passes[i].code.words();
+    if (!words) return words.error();
+    ++memory.pipelines;
+    memory.spirv_bytes += words->size() * sizeof(std::uint32_t);
+  }
+  if (!options_.capture_statistics || !is_compiled()) return memory;
+  const auto told = statistics(false);
+  if (!told) return told.error();
+  for (const PipelineStatistics& executable : *told) memory.code_bytes += code_bytes(executable);
+  return memory;
 }
 
 }  // namespace vkattn::detail

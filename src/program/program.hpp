@@ -228,6 +228,13 @@ struct UnitLimits {
 void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std::uint64_t units,
                const UnitLimits& limits, const Capabilities& capabilities);
 
+/// What the largest layout of a program takes.
+struct ProgramNeeds {
+  std::uint32_t push_constant_bytes = 0;
+  std::uint32_t storage_buffers = 0;  ///< of a descriptor set
+};
+[[nodiscard]] ProgramNeeds needs_of(const ProgramDesc& program);
+
 /// Checks that the device can run the program. The error is the first limit in its way.
 [[nodiscard]] Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                                         const Capabilities& capabilities);
@@ -279,6 +286,8 @@ class Program : public std::enable_shared_from_this<Program> {
   /// In the order of their first dispatches, each once. The names live as long as the program.
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
+  /// Code of pipelines counts once for each pipeline.
+  [[nodiscard]] Result<PlanMemory> memory() const;
 
   /// Checks the call's ranges against the tensors and writes descriptor sets. They come from `pool` if it is
   /// not null.
@@ -292,8 +301,9 @@ class Program : public std::enable_shared_from_this<Program> {
     return !slice_of(bindings.steps, slice).is_empty();
   }
   /// Records the steps, or nothing if the program is not compiled. Neither allocates nor waits nor locks.
-  void record(VkCommandBuffer commands, const BindingsState& bindings,
-              const RecordOptions& options = {}) const noexcept;
+  /// `is_continued`: the first timestamp of the slice is there already, as the last one of the slice before.
+  RecordStatus record(VkCommandBuffer commands, const BindingsState& bindings,
+                      const RecordOptions& options = {}, bool is_continued = false) const noexcept;
   /// Records without an object of bindings, for programs made with push descriptors.
   [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call,
                                     const RecordOptions& options = {}) const;

@@ -93,6 +93,9 @@ class Pipeline {
                                                                       VkPipeline pipeline,
                                                                       std::string_view name, bool isa);
 
+/// Bytes of machine code, by the names that drivers give them; 0: the driver does not tell.
+[[nodiscard]] std::uint64_t code_bytes(const PipelineStatistics& executable);
+
 /// Its value; `driver_name` is that of Capabilities.
 [[nodiscard]] double as_number(const VkPipelineExecutableStatisticKHR& statistic,
                                std::string_view driver_name);

@@ -1,4 +1,7 @@
 // Statistics of compiled pipelines: VK_KHR_pipeline_executable_properties.
+#include <algorithm>
+#include <string_view>
+
 #include "common/message.hpp"
 #include "vulkan/pipeline.hpp"
 
@@ -66,6 +69,20 @@ double as_number(const VkPipelineExecutableStatisticKHR& statistic, std::string_
     default:
       return statistic.value.f64;
   }
+}
+
+std::uint64_t code_bytes(const PipelineStatistics& executable) {
+  const auto is_one_of = [](std::string_view name, auto... words) {
+    const auto is_same = [&](std::string_view word) {
+      return std::ranges::equal(name, word, [](char a, char b) { return (a | 0x20) == (b | 0x20); });
+    };
+    return (is_same(words) || ...);
+  };
+  for (const PipelineStatistics::Entry& entry : executable.entries) {
+    // Of Mesa's drivers, and of NVIDIA's.
+    if (is_one_of(entry.name, "code size", "binary size")) return static_cast<std::uint64_t>(entry.value);
+  }
+  return 0;
 }
 
 Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& device, VkPipeline pipeline,

@@ -155,6 +155,102 @@ TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {
   EXPECT_FALSE(has(printed("devices"), "here they are"));
 }
 
+TEST_F(ToolKernels, ARecordedDeviceGetsThePlanOfTheDeviceItself) {
+  write_file(folder_ / "gpu.json", printed("devices --json"));
+  const std::string recorded = " --json --capabilities gpu.json --device 0";
+  const json devices = json::parse(printed("devices --json"))["devices"];
+  const auto usable = std::find_if(devices.begin(), devices.end(), [](const json& one) {
+    return one["rejected"].get<std::string>().empty();
+  });
+  const std::string own = " --json --device " + (*usable)["index"].dump();
+  for (const char* const problem :
+       {"'b1 h8 512x512 d64'", "'hq32 hkv8 1x4096 d128 f16'", "'h2 50x70 d16 mask=bytes sinks'",
+        "'h2 50x70 d64 f16 backward'", "'matmul 60x50x64 f16'", "'h4 100x100 d64 f16' --kernel tile"}) {
+    SCOPED_TRACE(problem);
+    const std::string command = std::string("kernels ") + problem;
+    const json plan = json::parse(printed(command + own));
+    const json told = json::parse(printed(command + recorded))["devices"][0];
+    EXPECT_EQ(told["kernel"], plan["kernel"]);
+    EXPECT_EQ(told["name"], (*usable)["name"]);
+    EXPECT_GE(told["storage_buffers"].get<int>(), 2);
+    for (const json& kernel : told["kernels"]) {
+      EXPECT_EQ(kernel["reason"], named(plan["kernels"], kernel["name"])["reason"]) << kernel;
+    }
+    EXPECT_TRUE(has(printed(command), told["summary"].get<std::string>().substr(0, 30)));
+  }
+}
+
+/// They need no device.
+class ToolRecordedDevices : public Tool {
+ protected:
+  /// A file of capabilities with these devices.
+  void write_devices(const std::string& devices) const {
+    write_file(folder_ / "gpu.json", R"({"capabilities_version": 1, "devices": [)" + devices + "]}");
+  }
+  [[nodiscard]] std::string told(const std::string& command) const { return printed(command, kNoDevice); }
+};
+
+TEST_F(ToolRecordedDevices, AreAllTold) {
+  write_devices(R"({"name": "Small"}, {"name": "Sixteen bits", "features": {"storage_buffer_16bit": true}})");
+  write_file(folder_ / "more.json",
+             R"({"capabilities_version": 1, "devices": [{"name": "Another small one"}]})");
+  const std::string command = "kernels 'h8 512x512 d64 f16' --capabilities gpu.json --capabilities more.json";
+  const std::string text = told(command);
+  for (const char* const part : {"h8 512x512 d64 f16\n", "\nSmall - other\n", "\nSixteen bits - other\n",
+                                 "\nAnother small one - other\n", "lacks", "storageBuffer16BitAccess",
+                                 "enable      storageBuffer16BitAccess\n", "4 of 4 storage buffers"}) {
+    EXPECT_TRUE(has(text, part));
+  }
+  for (const std::string& line : lines_of(text)) EXPECT_LE(console::display_width(line), 80U) << line;
+  const auto names = [&](const std::string& options) {
+    std::string all;
+    const json report = json::parse(told(command + " --json" + options));
+    for (const json& one : report["devices"]) all += one["name"].get<std::string>() + ";";
+    return all;
+  };
+  EXPECT_EQ(names(""), "Small;Sixteen bits;Another small one;");
+  EXPECT_EQ(names(" --device small"), "Small;Another small one;");
+  EXPECT_EQ(names(" --device 1"), "Sixteen bits;");
+}
+
+TEST_F(ToolRecordedDevices, ThatRefuseEndWithTheCodeOfDevices) {
+  write_devices(R"({"name": "Small"}, {"name": "Large", "limits": {"max_stage_storage_buffers": 16}})");
+  const std::string command = "kernels 'h8 64x64 d64 mask=f32 sinks lse alibi=given' --capabilities gpu.json";
+  const ToolResult result = run(command, kNoDevice);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_TRUE(has(result.err, "1 of 2 devices cannot run this problem"));
+  EXPECT_TRUE(has(result.out, "storage buffers, maxPerStageDescriptorStorageBuffers is 4"));
+  EXPECT_TRUE(has(result.out, "of 16 storage buffers"));
+  const ToolResult as_json = run(command + " --json", kNoDevice);
+  EXPECT_EQ(as_json.exit_code, 3);
+  const json devices = json::parse(as_json.out)["devices"];
+  EXPECT_TRUE(has(devices[0]["refused"].get<std::string>(), "storage buffers"));
+  EXPECT_FALSE(devices[1].contains("refused"));
+}
+
+TEST_F(ToolRecordedDevices, AreRefusedBySentence) {
+  write_devices(R"({"name": "Small"})");
+  write_file(folder_ / "torn.json", R"({"capabilities_version": 1, "dev)");
+  write_file(folder_ / "other.json", R"({"capabilities_version": 7, "devices": [{}]})");
+  write_file(folder_ / "unknown.json",
+             R"({"capabilities_version": 1, "devices": [{"features": {"warp": true}}]})");
+  write_file(folder_ / "tuning.json", R"({"format": "vkattn tuning", "version": 3, "devices": []})");
+  expect_refused(
+      "kernels '8x8 d8' ",
+      {{"--capabilities none.json", "none.json cannot be read: "},
+       {"--capabilities .", "cannot be read: "},
+       {"--capabilities torn.json", "torn.json: the file of capabilities cannot be used: it is torn"},
+       {"--capabilities other.json", "it is of version 7 and this library reads version 1"},
+       {"--capabilities unknown.json", "devices[0].features.warp is no field of this version"},
+       {"--capabilities tuning.json", "it has no capabilities_version"},
+       {"--capabilities gpu.json --device 1", "the files have 1 device, and '1' is none of them"},
+       {"--capabilities gpu.json --stats", "are for a device that is there, not for --capabilities"},
+       {"--capabilities gpu.json --kernel decode --kv-splits 0.5", "--kv-splits"}},
+      kNoDevice);
+  refuses("kernels '8x8 d8 backward' --capabilities gpu.json --kernel decode", "there is no kernel 'decode'",
+          2, kNoDevice);
+}
+
 TEST_F(ToolKernels, LinesFitATerminal) {
   for (const std::string& line : lines_of(printed("kernels 'h3 40x600 d64 mask=f16 sinks weights=scores'"))) {
     EXPECT_LE(console::display_width(line), 80U) << line;

@@ -15,6 +15,7 @@ import sys
 import tarfile
 
 CALLS = pathlib.Path(__file__).parent / "c_interface.tar"
+DEVICES = pathlib.Path(__file__).parents[2] / "packaging/devices"
 
 
 def write(target, name, data):
@@ -80,6 +81,13 @@ def make_tuning():
     others = dict(device, problems=[backward, matmul])
     for name, devices in {"one": [device], "two": [other, device], "others": [others], "none": []}.items():
         write("tuning", name, json.dumps({"format": "vkattn tuning", "version": 3, "devices": devices}))
+
+
+def make_capabilities():
+    for file in sorted(DEVICES.glob("*.json")):
+        text = json.loads(file.read_text(encoding="utf-8"))
+        write("capabilities", file.stem, json.dumps(text, separators=(",", ":")))
+    write("capabilities", "least", '{"capabilities_version":1,"devices":[{},{"rejected":"old"}]}')
 
 
 def make_self_tests():
@@ -168,8 +176,8 @@ if len(sys.argv) == 3 and sys.argv[1] == "--keep":
     keep(pathlib.Path(sys.argv[2]))
 elif len(sys.argv) == 2 and not sys.argv[1].startswith("-"):
     corpus = pathlib.Path(sys.argv[1])
-    for make in (make_npy, make_problem, make_tuning, make_self_tests, make_pipeline_cache, make_safetensors, make_score_function,
-                 make_c_interface):
+    for make in (make_npy, make_problem, make_tuning, make_capabilities, make_self_tests, make_pipeline_cache, make_safetensors,
+                 make_score_function, make_c_interface):
         make()
 else:
     sys.exit(__doc__)

@@ -60,7 +60,7 @@ if(READELF AND FILE_COMMAND)
   endif()
 endif()
 package(libvkattn-dev include/vkattn/vkattn\\.h include/vkattn/plan\\.hpp lib/[^\n]*libvkattn_core\\.a lib/[^\n]*libvkattn\\.so
-        lib/[^\n]*cmake/vkattn/vkattn-config\\.cmake lib/[^\n]*pkgconfig/vkattn\\.pc)
+        lib/[^\n]*cmake/vkattn/vkattn-config\\.cmake lib/[^\n]*pkgconfig/vkattn\\.pc share/vkattn/devices/llvmpipe-26\\.1\\.json)
 says(${described} "Section: libdevel\n" "Depends: [^\n]*libvkattn${SOVERSION} \\(= ${VERSION}\\)")
 if(HAS_TOOL)
   package(vkattn bin/vkattn share/man/man1/vkattn\\.1 share/bash-completion/completions/vkattn)

@@ -85,6 +85,7 @@ class DeadHandles : public testing::Test {
   vkattn_frame_budget* budget_ = dead<vkattn_frame_budget>();
   vkattn_self_test* test_ = dead<vkattn_self_test>();
   vkattn_pipeline_cache* cache_ = dead<vkattn_pipeline_cache>();
+  vkattn_capabilities* capabilities_ = dead<vkattn_capabilities>();
   vkattn_score_function* function_ = dead<vkattn_score_function>();
   VkCommandBuffer commands_ = reinterpret_cast<VkCommandBuffer>(std::uintptr_t{4096});
   vkattn_error error_ = initial(vkattn_error_init);
@@ -141,6 +142,8 @@ TEST_F(DeadHandles, OfPlansAreRefused) {
   refused(vkattn_plan_get_arithmetic_type(plan_, &type, &error_), "plan");
   refused(vkattn_plan_get_pipelines(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_dispatches(plan_, nullptr, &count_, &error_), "plan");
+  vkattn_memory memory{};
+  refused(vkattn_plan_get_memory(plan_, &memory, &error_), "plan");
   refused(vkattn_plan_get_estimates(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_statistics(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_block_mask_layout(plan_, &layout, &error_), "plan");
@@ -184,6 +187,25 @@ TEST_F(DeadHandles, OfAllElseAreRefused) {
   auto attention = initial(vkattn_attention_desc_init);
   attention.score_function = function_;
   refused(vkattn_plan_key_attention(&attention, nullptr, &bytes_, &error_), "score_function");
+  auto support = initial(vkattn_support_init);
+  const auto append = initial(vkattn_append_desc_init);
+  const auto merge = initial(vkattn_merge_desc_init);
+  const auto backward = initial(vkattn_backward_desc_init);
+  const auto matmul = initial(vkattn_matmul_desc_init);
+  refused(vkattn_supports_attention(capabilities_, &attention, nullptr, &support, &error_), "capabilities");
+  refused(vkattn_supports_append(capabilities_, &append, nullptr, &support, &error_), "capabilities");
+  refused(vkattn_supports_merge(capabilities_, &merge, nullptr, &support, &error_), "capabilities");
+  refused(vkattn_supports_backward(capabilities_, &backward, nullptr, &support, &error_), "capabilities");
+  refused(vkattn_supports_matmul(capabilities_, &matmul, nullptr, &support, &error_), "capabilities");
+  const auto layer = initial(vkattn_multi_head_attention_desc_init);
+  refused(vkattn_supports_multi_head_attention(capabilities_, &layer, nullptr, &support, &error_),
+          "capabilities");
+  const auto layer_gradients = initial(vkattn_multi_head_attention_backward_desc_init);
+  refused(vkattn_supports_multi_head_attention_backward(capabilities_, &layer_gradients, nullptr, &support,
+                                                        &error_),
+          "capabilities");
+  EXPECT_EQ(vkattn_capabilities_get_name(capabilities_, nullptr, 0), 1U);
+  EXPECT_EQ(vkattn_capabilities_destroy(capabilities_), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(vkattn_score_function_retain(function_), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(vkattn_score_function_release(function_), VKATTN_ERROR_INVALID_ARGUMENT);
 }

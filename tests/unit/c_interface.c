@@ -56,12 +56,15 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE(vkattn_block_mask_layout);
   VKATTN_SIZE_AND_PLACE(vkattn_dispatch, workgroups);
   VKATTN_SIZE_AND_PLACE(vkattn_pipeline, workgroup_size);
+  VKATTN_SIZE_AND_PLACE(vkattn_memory, pipelines);
   VKATTN_SIZE_AND_PLACE(vkattn_requirements, push_constant_bytes);
   VKATTN_PLACE(vkattn_requirements, parameter_bytes);
+  VKATTN_SIZE_AND_PLACE(vkattn_support, better);
   VKATTN_SIZE(vkattn_binding);
   VKATTN_SIZE_AND_PLACE(vkattn_execution, dropout_offset);
   VKATTN_PLACE(vkattn_execution, score_buffers);
   VKATTN_SIZE_AND_PLACE(vkattn_record_options, wait_for_earlier);
+  VKATTN_PLACE(vkattn_record_options, first_timestamp);
   VKATTN_SIZE_AND_PLACE(vkattn_layer_step, kind);
   VKATTN_SIZE_AND_PLACE(vkattn_sequence_item, is_independent);
   VKATTN_SIZE(vkattn_parameter);

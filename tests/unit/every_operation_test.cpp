@@ -135,6 +135,28 @@ struct OperationName {
 };
 TYPED_TEST_SUITE(EveryOperation, EveryDesc, OperationName);
 
+TYPED_TEST(EveryOperation, TellsItsMemory) {
+  const PlanMemory memory = must(this->plan_.memory());
+  const PlanRequirements needs = this->plan_.requirements();
+  EXPECT_EQ(memory.workspace_bytes, needs.workspace_bytes);
+  EXPECT_EQ(memory.parameter_bytes, needs.parameter_bytes);
+  EXPECT_EQ(memory.pipelines, this->plan_.pipelines().size());
+  EXPECT_GT(memory.spirv_bytes, memory.pipelines * 1000U) << "no shader is smaller";
+  EXPECT_EQ(memory.code_bytes, 0U) << "the plan keeps no statistics";
+  EXPECT_EQ(memory.total_bytes(), needs.workspace_bytes + needs.parameter_bytes);
+  vkattn_memory in_c{};
+  vkattn_plan* plan = nullptr;
+  c::give(std::make_unique<vkattn_plan>(c::AnyPlan(this->plan_)), &plan);
+  ASSERT_EQ(vkattn_plan_get_memory(plan, &in_c, nullptr), VKATTN_SUCCESS);
+  EXPECT_EQ(in_c.workspace_bytes, memory.workspace_bytes);
+  EXPECT_EQ(in_c.parameter_bytes, memory.parameter_bytes);
+  EXPECT_EQ(in_c.spirv_bytes, memory.spirv_bytes);
+  EXPECT_EQ(in_c.code_bytes, memory.code_bytes);
+  EXPECT_EQ(in_c.total_bytes, memory.total_bytes());
+  EXPECT_EQ(in_c.pipelines, memory.pipelines);
+  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+}
+
 TYPED_TEST(EveryOperation, RefusesEachTensorThatIsNotThereOrTooSmall) {
   EXPECT_GE(this->used_.size(), 3U);
   for (const vkattn_tensor tensor : this->used_) {

@@ -4,6 +4,7 @@
 #define VKATTN_C_BACKWARD_H
 
 #include <vkattn/c/plan.h>
+#include <vkattn/c/supports.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +44,10 @@ VKATTN_API vkattn_result vkattn_plan_create_backward(vkattn_device* device, cons
                                                      vkattn_error* error);
 /** The key of such a problem, as vkattn_plan_key_attention. */
 VKATTN_API vkattn_result vkattn_plan_key_backward(const vkattn_backward_desc* desc, char* text, size_t* bytes,
+                                                  vkattn_error* error);
+/** What gradients get on a device, as vkattn_supports_attention. */
+VKATTN_API vkattn_result vkattn_supports_backward(const vkattn_capabilities* capabilities, const vkattn_backward_desc* desc,
+                                                  const vkattn_plan_options* options, vkattn_support* support,
                                                   vkattn_error* error);
 
 /** Every kernel of gradients, as vkattn_query_kernels_attention. */

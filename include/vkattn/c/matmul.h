@@ -4,6 +4,7 @@
 #define VKATTN_C_MATMUL_H
 
 #include <vkattn/c/plan.h>
+#include <vkattn/c/supports.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +55,10 @@ VKATTN_API vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const 
                                                    vkattn_error* error);
 /** The key of such a problem, as vkattn_plan_key_attention. */
 VKATTN_API vkattn_result vkattn_plan_key_matmul(const vkattn_matmul_desc* desc, char* text, size_t* bytes,
+                                                vkattn_error* error);
+/** What a product gets on a device, as vkattn_supports_attention. */
+VKATTN_API vkattn_result vkattn_supports_matmul(const vkattn_capabilities* capabilities, const vkattn_matmul_desc* desc,
+                                                const vkattn_plan_options* options, vkattn_support* support,
                                                 vkattn_error* error);
 
 /** Every kernel of products, as vkattn_query_kernels_attention. */

@@ -4,6 +4,7 @@
 #define VKATTN_C_MERGE_H
 
 #include <vkattn/c/plan.h>
+#include <vkattn/c/supports.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +30,10 @@ VKATTN_API vkattn_result vkattn_plan_create_merge(vkattn_device* device, const v
                                                   vkattn_error* error);
 /** The key of such a problem, as vkattn_plan_key_attention. */
 VKATTN_API vkattn_result vkattn_plan_key_merge(const vkattn_merge_desc* desc, char* text, size_t* bytes,
+                                               vkattn_error* error);
+/** What a merge gets on a device, as vkattn_supports_attention. */
+VKATTN_API vkattn_result vkattn_supports_merge(const vkattn_capabilities* capabilities, const vkattn_merge_desc* desc,
+                                               const vkattn_plan_options* options, vkattn_support* support,
                                                vkattn_error* error);
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 #define VKATTN_C_MULTI_HEAD_ATTENTION_H
 
 #include <vkattn/c/recording.h>
+#include <vkattn/c/supports.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,6 +70,11 @@ VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* 
 /** The key of such a problem, as vkattn_plan_key_attention. */
 VKATTN_API vkattn_result vkattn_plan_key_multi_head_attention(const vkattn_multi_head_attention_desc* desc, char* text,
                                                               size_t* bytes, vkattn_error* error);
+/** Refuses: ask for the products, the attention and the appends that a layer is made of. */
+VKATTN_API vkattn_result vkattn_supports_multi_head_attention(const vkattn_capabilities* capabilities,
+                                                              const vkattn_multi_head_attention_desc* desc,
+                                                              const vkattn_plan_options* options, vkattn_support* support,
+                                                              vkattn_error* error);
 
 /** The gradients of a layer: MultiHeadAttentionBackwardDesc of vkattn/multi_head_attention.hpp. With L a number that
     depends on the output alone, VKATTN_TENSOR_GRAD_OUTPUT is dL/doutput. */
@@ -103,6 +109,12 @@ VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
 /** The key of such a problem, as vkattn_plan_key_attention. */
 VKATTN_API vkattn_result vkattn_plan_key_multi_head_attention_backward(
     const vkattn_multi_head_attention_backward_desc* desc, char* text, size_t* bytes, vkattn_error* error);
+/** Likewise. */
+VKATTN_API vkattn_result vkattn_supports_multi_head_attention_backward(const vkattn_capabilities* capabilities,
+                                                                       const vkattn_multi_head_attention_backward_desc* desc,
+                                                                       const vkattn_plan_options* options,
+                                                                       vkattn_support* support,
+                                                                       vkattn_error* error);
 
 /** What a step of a layer computes. */
 typedef uint32_t vkattn_step_kind;

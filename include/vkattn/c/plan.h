@@ -213,6 +213,19 @@ typedef struct vkattn_pipeline {
 VKATTN_API vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines,
                                                    uint32_t* count, vkattn_error* error);
 
+/** Bytes that a plan holds, or needs of its caller, as far as they are known: PlanMemory of vkattn/statistics.hpp. */
+typedef struct vkattn_memory {
+  uint64_t workspace_bytes, /**< of the caller's workspace, for each execution that may overlap another */
+      parameter_bytes,      /**< of host-visible memory, for each bindings */
+      spirv_bytes,          /**< of SPIR-V that the pipelines are compiled from, which drivers do not keep */
+      code_bytes,           /**< of machine code, as the driver tells it for plans with capture_statistics; 0: it does not */
+      total_bytes;          /**< of workspace, parameters and machine code */
+  uint32_t pipelines;       /**< that differ; those that several plans share count in each */
+  uint32_t reserved; /**< 0 */
+} vkattn_memory;
+/** Tells the memory of a plan of any kind. */
+VKATTN_API vkattn_result vkattn_plan_get_memory(const vkattn_plan* plan, vkattn_memory* memory, vkattn_error* error);
+
 /** One number that a driver tells of a pipeline, such as registers or spills. */
 typedef struct vkattn_statistic {
   char pipeline[32];      /**< the kernel, or what follows it */
