@@ -114,6 +114,10 @@ struct CallWord {
 /// The interface of the shaders of one operation: bindings, push constants, and the words that calls set.
 struct ProgramLayout {
   std::uint32_t binding_count = 0;  ///< that its shaders name; descriptor sets have those in use (Slots)
+  /// The bindings in use, in order; empty: those that some set binds. All others lie in the buffer of the
+  /// binding `shared`, wherever sets say that they do.
+  std::vector<std::uint32_t> bound;
+  std::uint32_t shared = 0;
   std::uint32_t push_constant_bytes = 0;
   std::optional<std::uint32_t>
       units_byte;  ///< of the push constants that a step's first_unit and unit_count go to
