@@ -100,7 +100,20 @@ Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRe
 
 Error nothing_accepts(std::span<const KernelSupport> considered, ErrorCode code, std::string_view problem) {
   std::string text = message("no kernel can run ", problem, " on this device");
-  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
+  // A reason that several kernels share is said once, after all of their names.
+  for (std::size_t i = 0; i < considered.size(); ++i) {
+    const auto has_reason = [&](const KernelSupport& support) {
+      return support.reason == considered[i].reason;
+    };
+    if (std::ranges::any_of(considered.first(i), has_reason)) continue;
+    std::string_view separator = "; ";
+    for (const KernelSupport& support : considered.subspan(i)) {
+      if (!has_reason(support)) continue;
+      text += message(separator, support.kernel);
+      separator = ", ";
+    }
+    text += message(": ", considered[i].reason);
+  }
   return {code, VK_SUCCESS, std::move(text)};
 }
 

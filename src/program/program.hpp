@@ -232,7 +232,7 @@ struct UnitLimits {
 void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std::uint64_t units,
                const UnitLimits& limits, const Capabilities& capabilities);
 
-/// Checks that the device can run the program. The error is the first limit in its way.
+/// Checks that the device can run the program. The error is the first limit in its way, with what to do.
 [[nodiscard]] Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                                         const Capabilities& capabilities);
 
