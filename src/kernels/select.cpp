@@ -49,12 +49,21 @@ std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
   return tiles;
 }
 
+// What makes a problem need fewer buffers; every device has four.
+std::string_view way_to_fewer_buffers(const AttentionDesc& desc) {
+  if (score_buffers(desc) != 0) {
+    return ": each buffer of the score function takes one, so put its numbers into fewer";
+  }
+  return needs_row_lse(desc) && desc.has_lse ? ": ask for lse in a plan without weights" : "";
+}
+
 // A configuration needs a shader that the build has.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
                                const Capabilities& capabilities, const PlanOptions& options) {
-  if (const std::uint32_t needed = storage_buffers(desc); capabilities.max_stage_storage_buffers < needed) {
-    return limit_exceeded("needs ", needed, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
-                          capabilities.max_stage_storage_buffers);
+  if (const std::uint32_t needed = std::min(storage_buffers(desc), fewest_storage_buffers(desc));
+      capabilities.max_stage_storage_buffers < needed) {
+    return limit_exceeded("needs ", needed, " storage buffers; maxPerStageDescriptorStorageBuffers is ",
+                          capabilities.max_stage_storage_buffers, way_to_fewer_buffers(desc));
   }
   if (Result<void> s = check_built({desc.key.type, desc.value.type}); !s) return s.error();
   const bool float16 = options.arithmetic_type == DataType::kFloat16;
