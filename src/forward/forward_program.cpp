@@ -186,6 +186,8 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
     if (!pass) return pass.error();
     program.passes.push_back(*std::move(pass));
     program.passes.back().layout = layout.gathers ? i : 0;
+    // The kernel and the combine pass write to the buffer that they read.
+    if (layout.gathers && i < 2) program.passes.back().between = kAfterPasses;
     const std::uint32_t first_set =
         program.passes.back().layout * static_cast<std::uint32_t>(layout.windows.size());
     for (std::uint32_t w = 0; w < layout.windows.size(); ++w) {

@@ -143,6 +143,7 @@ struct ProgramPass {
   std::uint32_t workgroup_size = 0;          ///< invocations, for reports
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   std::optional<PassBarrier> barrier;        ///< before it, unless the pass is recorded first
+  std::optional<PassBarrier> between{};      ///< before each further dispatch: they read and write one buffer
   bool unrolls_on_cpus = false;  ///< even a shader with matrices, whose loops are kept on CPUs otherwise
   std::uint32_t layout = 0;
   std::shared_ptr<const Pipeline> pipeline{};  ///< if another program has it already

@@ -125,7 +125,7 @@ class StorageBuffersOfPlans : public StorageBuffers {
       {"append with every tensor", of(everything_appended())},
       {"merge", of(MergeDesc{.rows = 4, .value_dim = 16, .has_lse = true})},
       {"product with bias", of(long_product())},
-      {"layer", of(small_layer())},
+      {"layer with slopes of ALiBi in a tensor", of(small_layer())},
       {"layer with cache and biases", of(cached_layer())},
       {"gradients of attention", of(gradients_of(AttentionDesc(desc_of("9x40 h2 d16"))))},
       {"gradients of a layer", of(small_layer_gradients())},
