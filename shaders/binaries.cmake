@@ -68,6 +68,7 @@ vkattn_shader(attention_block_mask_features    core passes/attention_block_mask.
 vkattn_shader(attention_weights_features       core passes/attention_weights.comp    FORM features 16bit)
 vkattn_shader(attention_weights_words_features core passes/attention_weights.comp    FORM features)
 
+vkattn_shader(attention_gather                 core passes/attention_gather.comp)
 vkattn_shader(attention_merge                  core passes/attention_merge.comp)
 
 # The backward pass only has forms with features.

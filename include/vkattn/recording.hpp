@@ -18,7 +18,7 @@ struct PlanRequirements {
   VkBufferUsageFlags tensor_usage = 0;     ///< of every tensor's buffer
 
   std::uint32_t descriptor_sets = 0;  ///< that make_bindings() takes from a pool of the caller's
-  std::uint32_t storage_buffers = 0;  ///< in each of them
+  std::uint32_t storage_buffers = 0;  ///< in each of them, at most
   /// Of host-visible memory that make_bindings() takes for parameters (DeviceDesc::parameter_buffer).
   std::uint32_t parameter_bytes = 0;
   std::uint32_t dispatches = 0;  ///< that record() records

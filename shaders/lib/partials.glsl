@@ -8,8 +8,14 @@
 
 layout(set = 0, binding = VKATTN_BINDING_PARTIALS, std430) buffer Partials { float partials[]; };
 
+#if VKATTN_FEATURES
+layout(constant_id = VKATTN_SPEC_FIRST_PARTIAL) const uint kFirstPartial = 0;
+#else
+const uint kFirstPartial = 0;
+#endif
+
 uint partial_row(uint batch, uint head, uint query, uint split) {
-  return (workspace_row(batch, head, query) * params.kv_splits + split) * (kValueDim + 1u);
+  return kFirstPartial + (workspace_row(batch, head, query) * params.kv_splits + split) * (kValueDim + 1u);
 }
 
 uint result_row(uint batch, uint head, uint query, uint split) {

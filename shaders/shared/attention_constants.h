@@ -25,6 +25,10 @@
 #define VKATTN_BINDING_USER 17        // the first binding of a user's score function
 #define VKATTN_USER_BINDINGS 4
 #define VKATTN_FEATURE_BINDING_COUNT 21
+// Only attention_gather.comp has these.
+#define VKATTN_BINDING_GATHER_SOURCE 21
+#define VKATTN_BINDING_GATHER_TARGET 22
+#define VKATTN_GATHER_BINDING_COUNT 23
 
 // Storage types.
 #define VKATTN_TYPE_FLOAT32 0
@@ -104,7 +108,8 @@
 #define VKATTN_SPEC_BLOCK_KEYS 30
 #define VKATTN_SPEC_STRICT_NONFINITE 31  // PlanOptions::strict_nonfinite; also without features
 #define VKATTN_SPEC_PACKED_QUERIES 32  // query lengths are cumulative; Q, O and lse are one batch entry
-#define VKATTN_SPEC_TILES_IN_PAIRS 33  // with a causal mask, the order of tiles
+#define VKATTN_SPEC_FIRST_PARTIAL 33  // of the partial results in their binding, which begins with FeatureParams if not 0
+#define VKATTN_SPEC_TILES_IN_PAIRS 34  // with a causal mask, the order of tiles
 
 // Specialization constants of single kernels start here.
 #define VKATTN_SPEC_LANE_ROWS 48

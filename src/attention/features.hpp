@@ -46,6 +46,11 @@ struct FeatureRow {
   return desc.score_function && desc.score_function->hides_keys();
 }
 
+/// Buffers of the score function.
+[[nodiscard]] inline std::uint32_t score_buffers(const AttentionDesc& desc) {
+  return desc.score_function ? static_cast<std::uint32_t>(desc.score_function->buffers().size()) : 0;
+}
+
 /// Whether scores of single keys may turn out hidden, so that every step of a kernel must look.
 [[nodiscard]] inline bool scores_hide(const AttentionDesc& desc) {
   return desc.mask.type != MaskType::kNone || score_function_hides(desc);

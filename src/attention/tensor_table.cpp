@@ -212,8 +212,13 @@ std::uint32_t storage_buffers(Desc desc) {
   std::uint32_t count = has_features(desc) ? 1U : 0U;  // FeatureParams
   for (const TensorRow& row : kTensors) count += row.is_used(desc) ? 1U : 0U;
   if (needs_row_lse(desc) && !desc.has_lse) ++count;
-  if (desc.score_function) count += static_cast<std::uint32_t>(desc.score_function->buffers().size());
-  return count;
+  return count + score_buffers(desc);
+}
+
+std::uint32_t fewest_storage_buffers(Desc desc) {
+  constexpr std::uint32_t kOfKernels = 4;  // queries, keys, values and all else
+  // The pass of the weights reads lse where the caller wants it.
+  return kOfKernels + (needs_row_lse(desc) && desc.has_lse ? 1U : 0U) + score_buffers(desc);
 }
 
 TensorWindow tensor_window(const TensorRow& row, Desc desc, const Window& window) {

@@ -67,9 +67,10 @@ template <class BytesOf>
   return tensors;
 }
 
-/// Storage buffers that every plan of the problem needs. Partial results and a block mask may need one more
-/// each.
+/// Storage buffers of a plan that binds each tensor. Partial results and a block mask may need one more each.
 [[nodiscard]] std::uint32_t storage_buffers(const AttentionDesc& desc);
+/// Storage buffers of a plan that gathers what it can in one of them (forward/gather.hpp).
+[[nodiscard]] std::uint32_t fewest_storage_buffers(const AttentionDesc& desc);
 
 /// The window's part of the tensor; empty if the problem does not use it.
 [[nodiscard]] TensorWindow tensor_window(const TensorRow& row, const AttentionDesc& desc,

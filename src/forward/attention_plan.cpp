@@ -141,7 +141,10 @@ std::string AttentionOperation::program_lines(const ProgramDesc& program) const 
   std::string text = message("dispatches: ", program.steps.size(), " over ", layout_.windows.size(),
                              layout_.windows.size() == 1 ? " window" : " windows",
                              " of the tensors; workspace: ", layout_.workspace_bytes, " bytes\n");
-  if (layout_.splits_keys()) {
+  if (layout_.gathers) {
+    text += "storage buffers: few, so small tensors are copied to the workspace, where results lie too\n";
+  }
+  if (layout_.splits_keys() && layout_.split.splits > 1) {
     text += message("split over keys: ", layout_.split.splits, " parts of ", layout_.split.keys,
                     ", merged by the combine pass\n");
   } else if (layout_.sums_in_workspace) {

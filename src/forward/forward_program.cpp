@@ -8,6 +8,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "forward/attention_program.hpp"
+#include "forward/gather.hpp"
 #include "forward/params.hpp"
 #include "kernels/specialization.hpp"
 #include "vkattn_core_shaders.hpp"
@@ -34,6 +35,8 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   variant.splits_keys = layout.splits_keys();
   variant.sums_in_workspace = layout.sums_in_workspace;
   variant.strict_nonfinite = request.options.strict_nonfinite;
+  PassVariant combine;
+  if (layout.gathers) variant.first_partial = combine.first_partial = first_partial(request);
   if (layout.has_block_mask) {
     passes.push_back({configure_block_mask(desc, request.capabilities, kernel), {}});
     variant.block_rows = kernel.rows_per_workgroup;
@@ -42,7 +45,7 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   kernel_pass = static_cast<std::uint32_t>(passes.size());
   passes.push_back({kernel, variant});
   if (layout.splits_keys()) {
-    passes.push_back({configure_combine(desc, request.capabilities, layout.split.splits), {}});
+    passes.push_back({configure_combine(desc, request.capabilities, layout.split.splits), combine});
   }
   if (desc.weights != WeightsStage::kNone) {
     passes.push_back({configure_weights(desc, request.capabilities), {}});
@@ -167,18 +170,29 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
   add_tensors(request, layout, program);
   if (has_features(request.desc)) add_dropout_words(program);
   program.sets.reserve(layout.windows.size());
-  program.passes.reserve(passes.size());
+  program.passes.reserve(passes.size() + 1);
   for (const PlannedWindow& window : layout.windows) {
     program.sets.push_back(program_set(request, layout, window));
   }
+  if (layout.gathers) {
+    const auto count = static_cast<std::uint32_t>(passes.size());
+    if (Result<void> s = add_gathering(request, layout, count, program); !s) return s.error();
+  }
+  const auto first_pass = static_cast<std::uint32_t>(program.passes.size());
+  kernel_pass += first_pass;
   for (std::uint32_t i = 0; i < passes.size(); ++i) {
     const PlannedPass& planned = passes[i];
     auto pass = program_pass(request.desc, planned);
     if (!pass) return pass.error();
     program.passes.push_back(*std::move(pass));
+    program.passes.back().layout = layout.gathers ? i : 0;
+    // The kernel and the combine pass write to the buffer that they read.
+    if (layout.gathers && i < 2) program.passes.back().between = kAfterPasses;
+    const std::uint32_t first_set =
+        program.passes.back().layout * static_cast<std::uint32_t>(layout.windows.size());
     for (std::uint32_t w = 0; w < layout.windows.size(); ++w) {
       const PassWork work = pass_work(request, layout, planned.config, layout.windows[w]);
-      add_steps(program, i, w, work.units,
+      add_steps(program, first_pass + i, first_set + w, work.units,
                 dispatch_limits(request.capabilities, request.options.max_dispatch_ns, work.unit_ns),
                 request.capabilities);
     }

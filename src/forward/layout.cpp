@@ -9,6 +9,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "forward/attention_program.hpp"
+#include "forward/gather.hpp"
 #include "forward/windows.hpp"
 #include "program/program.hpp"
 
@@ -58,7 +59,14 @@ std::uint32_t window_key_step(const LayoutRequest& request) {
 
 // Storage buffers that the device has for partial results and a block mask.
 std::uint32_t spare_buffers(const LayoutRequest& request) {
-  return request.capabilities.max_stage_storage_buffers - storage_buffers(request.desc);
+  const std::uint32_t needed = storage_buffers(request.desc);
+  return std::max(request.capabilities.max_stage_storage_buffers, needed) - needed;
+}
+
+// Whether there are too few storage buffers for each tensor to be bound, and partial results of a split.
+bool must_gather(const LayoutRequest& request, const KvSplit& split) {
+  const std::uint32_t needed = storage_buffers(request.desc) + (split.splits > 1 ? 1U : 0U);
+  return needed > request.capabilities.max_stage_storage_buffers;
 }
 
 // The number of parts with which a block of rows stays below the limit of a dispatch, at most as many as the
@@ -77,6 +85,7 @@ struct RowLayout {
   Windows windows;
   std::int64_t row_bytes = 0;
   bool sums_in_workspace = false;
+  bool gathers = false;
 };
 
 // How many parts the keys are cut into.
@@ -86,20 +95,14 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
   const KernelConfig& config = request.config;
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
   const bool keys_cut = windows.max_keys < desc.kv_length;
-  const bool may_split = spare_buffers(request) > 0;
-  if (!may_split && (keys_cut || request.options.kv_splits > 1)) {
-    return limit_exceeded("splitting the keys needs ", storage_buffers(desc) + 1,
-                          " storage buffers; maxPerStageDescriptorStorageBuffers is ",
-                          request.capabilities.max_stage_storage_buffers);
-  }
-  KvSplit split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut,
-                                  may_split ? request.options.kv_splits : 1);
-  if (may_split && split.splits < least_parts) {
+  KvSplit split =
+      choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut, request.options.kv_splits);
+  if (split.splits < least_parts) {
     split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut, least_parts);
   }
   const std::int64_t span = keys_cut ? desc.kv_length : most_visible_keys(desc, config.rows_per_workgroup);
   std::int64_t most = keys_cut ? windows.max_keys : span;
-  if (may_split && request.options.kv_splits == 0) {
+  if (request.options.kv_splits == 0) {
     most = std::min(most, most_keys_of_part(desc, request.capabilities, config));
   }
   if (std::min(split.keys, span) > most) {
@@ -118,15 +121,18 @@ Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, doub
   if (!split) return split.error();
   const bool wants_sums =
       request.config.sums_in_workspace && request.options.kv_splits == 0 && spare_buffers(request) > 0;
-  RowLayout layout{*split, std::move(windows), 0, false};
-  if (split->splits == 1 && !wants_sums) return layout;
+  RowLayout layout{*split, std::move(windows), 0, false, must_gather(request, *split)};
+  if (split->splits == 1 && !wants_sums && !layout.gathers) return layout;
   const std::int64_t row_bytes = 4 * split->splits * (request.desc.value_dim + 1);
-  auto smaller = make_windows(request.desc, request.capabilities, window_key_step(request), row_bytes);
-  if (!smaller && split->splits > 1) return smaller.error();
+  const std::int64_t copy_bytes = layout.gathers ? copied_mask_bytes(request) : 0;
+  auto smaller =
+      make_windows(request.desc, request.capabilities, window_key_step(request), row_bytes + copy_bytes);
+  const bool is_needed = split->splits > 1 || layout.gathers;
+  if (!smaller && is_needed) return smaller.error();
   if (!smaller) return layout;  // the sums can live elsewhere
   layout.windows = *std::move(smaller);
   layout.row_bytes = row_bytes;
-  layout.sums_in_workspace = split->splits == 1;
+  layout.sums_in_workspace = !is_needed;
   return layout;
 }
 
@@ -135,8 +141,9 @@ Result<std::vector<WorkspaceArea>> row_areas(const LayoutRequest& request, const
                                              Workspace& workspace) {
   std::vector<WorkspaceArea> areas;
   for (const Window& window : rows.windows.windows) {
-    const double bytes =
+    double bytes =
         static_cast<double>(workspace_rows(request.desc, window)) * static_cast<double>(rows.row_bytes);
+    if (rows.gathers) bytes = static_cast<double>(gathered_buffer(request, rows.split, window).bytes);
     auto area = workspace.append("the workspace", bytes);
     if (!area) return area.error();
     areas.push_back(*area);
@@ -209,7 +216,7 @@ Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspac
     window.kept_mask_byte = round_up(layout.block_mask_bytes, alignment);
     layout.block_mask_bytes = window.kept_mask_byte + area->bytes;
   }
-  if (needs_row_lse(request.desc) && !request.desc.has_lse) {
+  if (needs_row_lse(request.desc) && !request.desc.has_lse && !layout.gathers) {
     const double bytes = 4 * static_cast<double>(workspace_rows(request.desc, window.window));
     auto area = workspace.append("the log-sum-exp of each row", bytes);
     if (!area) return area.error();
@@ -242,7 +249,7 @@ Result<ForwardLayout> lay_out_parts(const LayoutRequest& request, std::int64_t l
     } else if (!rows->sums_in_workspace) {
       return made.error();
     } else {  // the sums can live elsewhere
-      *rows = RowLayout{rows->split, without_sums, 0, false};
+      *rows = RowLayout{rows->split, without_sums};
       workspace.clear();
     }
   }
@@ -250,8 +257,10 @@ Result<ForwardLayout> lay_out_parts(const LayoutRequest& request, std::int64_t l
   layout.split = rows->split;
   layout.has_partials = rows->row_bytes != 0;
   layout.sums_in_workspace = rows->sums_in_workspace;
-  const std::uint32_t spare = spare_buffers(request) - (layout.has_partials ? 1U : 0U);
-  layout.has_block_mask = spare > 0 && wants_block_mask(request.desc, request.config);
+  layout.gathers = rows->gathers;
+  const std::uint32_t wanted = (layout.has_partials ? 1U : 0U) + 1;
+  layout.has_block_mask =
+      !layout.gathers && spare_buffers(request) >= wanted && wants_block_mask(request.desc, request.config);
   layout.whole = tensor_windows(request.desc, whole_window(request.desc));
   cut_keys(request.desc, *rows, areas, layout.windows);
   if (has_features(request.desc)) {

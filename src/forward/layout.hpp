@@ -43,6 +43,7 @@ struct ForwardLayout {
   bool has_partials = false;       ///< partial results of a split, or running sums
   bool sums_in_workspace = false;  ///< of which the latter
   bool has_block_mask = false;
+  bool gathers = false;   ///< see gather.hpp; partials of windows are then their whole buffer
   TensorWindows whole{};  ///< the whole tensors
   std::vector<PlannedWindow> windows;
   std::uint64_t workspace_bytes = 0;

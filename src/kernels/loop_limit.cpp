@@ -111,8 +111,7 @@ Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& cap
   // The loops of kernels on matrix units are not counted above.
   if (config.uses_matrix_units) return loops_may_end(capabilities, "kernels on matrix units may take more");
   std::int64_t keys = keys_of_part(desc, config, kv_splits);
-  const bool may_split = capabilities.max_stage_storage_buffers > storage_buffers(desc);
-  if (kv_splits == 0 && may_split) keys = std::min(keys, most_keys_of_part(desc, capabilities, config));
+  if (kv_splits == 0) keys = std::min(keys, most_keys_of_part(desc, capabilities, config));
   if (Result<void> s = check_part_keys(desc, capabilities, config, options, keys); !s) return s;
   const std::int64_t parts = divide_up(desc.kv_length, std::max<std::int64_t>(keys, 1));
   return check_iterations(capabilities, other_iterations(desc, capabilities, config, parts));

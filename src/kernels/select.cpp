@@ -49,12 +49,21 @@ std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
   return tiles;
 }
 
+// What makes a problem need fewer buffers; every device has four.
+std::string_view way_to_fewer_buffers(const AttentionDesc& desc) {
+  if (score_buffers(desc) != 0) {
+    return ": each buffer of the score function takes one, so put its numbers into fewer";
+  }
+  return needs_row_lse(desc) && desc.has_lse ? ": ask for lse in a plan without weights" : "";
+}
+
 // A configuration needs a shader that the build has.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
                                const Capabilities& capabilities, const PlanOptions& options) {
-  if (const std::uint32_t needed = storage_buffers(desc); capabilities.max_stage_storage_buffers < needed) {
-    return limit_exceeded("needs ", needed, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
-                          capabilities.max_stage_storage_buffers);
+  if (const std::uint32_t needed = std::min(storage_buffers(desc), fewest_storage_buffers(desc));
+      capabilities.max_stage_storage_buffers < needed) {
+    return limit_exceeded("needs ", needed, " storage buffers; maxPerStageDescriptorStorageBuffers is ",
+                          capabilities.max_stage_storage_buffers, way_to_fewer_buffers(desc));
   }
   if (Result<void> s = check_built({desc.key.type, desc.value.type}); !s) return s.error();
   const bool float16 = options.arithmetic_type == DataType::kFloat16;
@@ -100,7 +109,20 @@ Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRe
 
 Error nothing_accepts(std::span<const KernelSupport> considered, ErrorCode code, std::string_view problem) {
   std::string text = message("no kernel can run ", problem, " on this device");
-  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
+  // A reason that several kernels share is said once, after all of their names.
+  for (std::size_t i = 0; i < considered.size(); ++i) {
+    const auto has_reason = [&](const KernelSupport& support) {
+      return support.reason == considered[i].reason;
+    };
+    if (std::ranges::any_of(considered.first(i), has_reason)) continue;
+    std::string_view separator = "; ";
+    for (const KernelSupport& support : considered.subspan(i)) {
+      if (!has_reason(support)) continue;
+      text += message(separator, support.kernel);
+      separator = ", ";
+    }
+    text += message(": ", considered[i].reason);
+  }
   return {code, VK_SUCCESS, std::move(text)};
 }
 

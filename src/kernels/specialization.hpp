@@ -16,6 +16,7 @@ struct PassVariant {
   bool strict_nonfinite = false;   ///< PlanOptions::strict_nonfinite
   std::uint32_t block_rows = 0;    ///< of the block mask; 0: there is none
   std::uint32_t block_keys = 0;
+  std::uint32_t first_partial = 0;  ///< word of the partial results in their buffer
 };
 
 /// All values of a pass's pipeline.

@@ -6,6 +6,7 @@
 
 #include "common/checked.hpp"
 #include "common/integers.hpp"
+#include "matmul/matmul_tensors.hpp"
 #include "program/program.hpp"
 #include "shared/attention_constants.h"
 #include "shared/matmul_constants.h"
@@ -54,6 +55,7 @@ void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities,
     if (copies->b && has_elements(view.b)) view.b = copied(view.b, view.inner);
     return;
   }
+  if (!has_buffer_for_workspace(desc, capabilities)) return;
   // Both copies together fit the limit of one tensor, and fill at most half of a buffer.
   const std::uint64_t most =
       std::min(capabilities.max_storage_buffer_range, buffer_limit(capabilities).bytes / 2);

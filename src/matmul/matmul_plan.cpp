@@ -91,7 +91,9 @@ Result<ProgramDesc> MatmulOperation::build(const PlanOptions& options, const Cap
   if (!selection) return selection.error();
   selection_ = *std::move(selection);
   kernel = config().name;
-  const auto split = choose_inner_split(config(), capabilities, options.inner_splits);
+  // Parts that nobody asks for are left out if there is no buffer for their sums.
+  const std::uint32_t fewest_parts = has_buffer_for_workspace(desc(), capabilities) ? 0 : 1;
+  const auto split = choose_inner_split(config(), capabilities, std::max(options.inner_splits, fewest_parts));
   if (!split) return split.error();
   split_ = *split;
   return matmul_program(desc(), config(), split_, options, capabilities);

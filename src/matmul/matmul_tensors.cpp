@@ -1,6 +1,7 @@
 // The table of the tensors of a matrix multiplication: see matmul_tensors.hpp.
 #include "matmul/matmul_tensors.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -54,6 +55,11 @@ constexpr std::array<MatmulTensorRow, TensorTable<Tensors>::kCount> kTensors{{
 
 std::span<const MatmulTensorRow, TensorTable<MatmulTensors>::kCount> TensorTable<MatmulTensors>::rows() {
   return kTensors;
+}
+
+bool has_buffer_for_workspace(const MatmulDesc& desc, const Capabilities& capabilities) {
+  const auto used = std::ranges::count_if(kTensors, [&](const auto& row) { return row.is_used(desc); });
+  return std::cmp_less(used, capabilities.max_stage_storage_buffers);
 }
 
 }  // namespace vkattn::detail

@@ -2,6 +2,7 @@
 // to.
 #pragma once
 
+#include <vkattn/capabilities.hpp>
 #include <vkattn/matmul.hpp>
 
 #include <cstddef>
@@ -33,5 +34,8 @@ struct TensorTable<MatmulTensors> {
 [[nodiscard]] constexpr bool is_stored_transposed(DataType type) {
   return block_elements(type) > 1;
 }
+
+/// Whether a stage has a storage buffer beside those of the tensors, for parts of sums or copies.
+[[nodiscard]] bool has_buffer_for_workspace(const MatmulDesc& desc, const Capabilities& capabilities);
 
 }  // namespace vkattn::detail

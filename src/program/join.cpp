@@ -31,16 +31,16 @@ void require(const ProgramTensor& own, const JoinedTensor& at, std::span<const J
   if (other.in == JoinedTensor::In::kTensor && other.index != at.index) whole.in_place_of = other.index;
 }
 
-/// The number of a layout that is equal to the part's; adds one if there is none.
-std::uint32_t layout_for(const ProgramDesc& part, ProgramDesc& whole) {
-  const Slots own(part);
+/// The number of a layout that is equal to one of the part's; adds one if there is none.
+std::uint32_t layout_for(const ProgramDesc& part, std::uint32_t layout, ProgramDesc& whole) {
+  const Slots own(part, layout);
   for (std::uint32_t i = 0; i < whole.layouts.size(); ++i) {
-    if (whole.layouts[i] == part.layouts.front() &&
+    if (whole.layouts[i] == part.layouts[layout] &&
         std::ranges::equal(Slots(whole, i).bindings(), own.bindings())) {
       return i;
     }
   }
-  whole.layouts.push_back(part.layouts.front());
+  whole.layouts.push_back(part.layouts[layout]);
   return static_cast<std::uint32_t>(whole.layouts.size() - 1);
 }
 
@@ -71,7 +71,7 @@ void place(const JoinedPart& part, ProgramSet& set) {
 }  // namespace
 
 std::uint32_t join(const JoinedPart& part, ProgramDesc& whole) {
-  assert(part.program.layouts.size() == 1 && part.tensors.size() == part.program.tensors.size());
+  assert(part.tensors.size() == part.program.tensors.size());
   const auto first_pass = static_cast<std::uint32_t>(whole.passes.size());
   const auto first_set = static_cast<std::uint32_t>(whole.sets.size());
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
@@ -81,12 +81,14 @@ std::uint32_t join(const JoinedPart& part, ProgramDesc& whole) {
     require(own, at, part.tensors, whole.tensors[at.index]);
   }
   if (part.program.steps.empty()) return first_pass;
-  const std::uint32_t layout = layout_for(part.program, whole);
+  std::vector<std::uint32_t> layouts;  // the number of each in the whole
+  for (std::uint32_t i = 0; i < part.program.layouts.size(); ++i)
+    layouts.push_back(layout_for(part.program, i, whole));
   // Passes before the first step's record nothing.
   const std::uint32_t recorded = part.program.steps.front().pass;
   for (std::uint32_t i = 0; i < part.program.passes.size(); ++i) {
     ProgramPass pass = part.program.passes[i];
-    pass.layout = layout;
+    pass.layout = layouts[pass.layout];
     if (i <= recorded) pass.barrier.reset();  // of no use before the first, as the part is by itself
     // A call may leave the first passes out, so each of these may be the one that waits.
     if (part.waits && (pass.barrier || i == recorded)) {
@@ -96,7 +98,7 @@ std::uint32_t join(const JoinedPart& part, ProgramDesc& whole) {
     whole.passes.push_back(std::move(pass));
   }
   for (ProgramSet set : part.program.sets) {
-    set.layout = layout;
+    set.layout = layouts[set.layout];
     const bool has_parameters = !set.parameters.empty();
     place(part, set);
     if (has_parameters) set.parameters_byte += part.workspace_byte;

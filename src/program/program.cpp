@@ -95,7 +95,8 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
   if (capabilities.max_stage_storage_buffers < storage_buffers) {
     return limit_exceeded("needs ", storage_buffers,
                           " storage buffers; maxPerStageDescriptorStorageBuffers is ",
-                          capabilities.max_stage_storage_buffers);
+                          capabilities.max_stage_storage_buffers,
+                          ": plan it with fewer optional tensors, or on another device");
   }
   if (!push_descriptors) return {};
   if (!capabilities.push_descriptors) {

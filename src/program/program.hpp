@@ -114,6 +114,10 @@ struct CallWord {
 /// The interface of the shaders of one operation: bindings, push constants, and the words that calls set.
 struct ProgramLayout {
   std::uint32_t binding_count = 0;  ///< that its shaders name; descriptor sets have those in use (Slots)
+  /// The bindings in use, in order; empty: those that some set binds. All others lie in the buffer of the
+  /// binding `shared`, wherever sets say that they do.
+  std::vector<std::uint32_t> bound;
+  std::uint32_t shared = 0;
   std::uint32_t push_constant_bytes = 0;
   std::optional<std::uint32_t>
       units_byte;  ///< of the push constants that a step's first_unit and unit_count go to
@@ -139,6 +143,7 @@ struct ProgramPass {
   std::uint32_t workgroup_size = 0;          ///< invocations, for reports
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   std::optional<PassBarrier> barrier;        ///< before it, unless the pass is recorded first
+  std::optional<PassBarrier> between{};      ///< before each further dispatch: they read and write one buffer
   bool unrolls_on_cpus = false;  ///< even a shader with matrices, whose loops are kept on CPUs otherwise
   std::uint32_t layout = 0;
   std::shared_ptr<const Pipeline> pipeline{};  ///< if another program has it already
@@ -235,7 +240,7 @@ struct ProgramNeeds {
 };
 [[nodiscard]] ProgramNeeds needs_of(const ProgramDesc& program);
 
-/// Checks that the device can run the program. The error is the first limit in its way.
+/// Checks that the device can run the program. The error is the first limit in its way, with what to do.
 [[nodiscard]] Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                                         const Capabilities& capabilities);
 

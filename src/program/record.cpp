@@ -79,14 +79,19 @@ void Program::wait_for_earlier(VkCommandBuffer commands) const noexcept {
 
 void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, const ProgramStep& step,
                          const ProgramStep* last, const StepRange& all) const noexcept {
-  const std::uint32_t pass = step.pass;
-  if (last != nullptr && last->pass == pass) return;
-  labels.begin(labels_[pass]);
-  device_->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
-                                pipelines_[pipeline_of_pass_[pass]]->handle());
+  const ProgramPass& pass = desc_.passes[step.pass];
+  const ProgramStep& first = desc_.steps[all.begin];
+  const bool goes_on = last != nullptr && last->pass == step.pass;
+  if (!goes_on) {
+    labels.begin(labels_[step.pass]);
+    device_->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                  pipelines_[pipeline_of_pass_[step.pass]]->handle());
+  }
   // A slice may begin inside of the execution's first pass or later.
-  if (pass != desc_.steps[all.begin].pass && desc_.passes[pass].barrier) {
-    barrier(commands, *desc_.passes[pass].barrier, kCompute, kCompute);
+  if (!goes_on && step.pass != first.pass && pass.barrier) {
+    barrier(commands, *pass.barrier, kCompute, kCompute);
+  } else if (&step != &first && pass.between) {
+    barrier(commands, *pass.between, kCompute, kCompute);
   }
 }
 

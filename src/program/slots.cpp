@@ -20,6 +20,12 @@ Slots::Slots(const ProgramDesc& program, std::uint32_t layout)
   const auto is_own = [&](const ProgramSet& set) { return set.layout == layout; };
   const auto count_of = static_cast<std::uint32_t>(slots_.size());
   bindings_.reserve(count_of);
+  if (const ProgramLayout& own = program.layouts[layout]; !own.bound.empty()) {
+    bindings_ = own.bound;
+    for (std::uint32_t slot = 0; slot < count(); ++slot) slots_[bindings_[slot]] = slot;
+    for (std::uint32_t& slot : slots_) slot = slot == kNoSlot ? slots_[own.shared] : slot;
+    return;
+  }
   for (std::uint32_t binding = 0; binding < count_of; ++binding) {
     const bool is_bound = std::any_of(program.sets.begin(), program.sets.end(), [&](const ProgramSet& set) {
       return is_own(set) && set.bindings[binding].from != ProgramBinding::From::kStandIn;

@@ -11,7 +11,7 @@ struct ProgramDesc;
 
 /// Vulkan guarantees four storage buffers a stage, and shaders name many more than most problems use. Only
 /// bindings that some set of the program binds have slots, from 0 on. A variable of another binding gets the
-/// slot of its stand-in, and is never touched.
+/// slot of its stand-in, and is never touched. A layout may also say itself which bindings have slots.
 class Slots {
  public:
   Slots() = default;

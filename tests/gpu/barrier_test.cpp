@@ -114,11 +114,12 @@ class BarrierTest : public testing::Test {
   }
 
   /// Records the problem once, or twice on the same workspace with a barrier between.
-  void expect_of_problem(const char* text, const char* kernel, std::uint32_t kv_splits, int times,
-                         int least) {
+  void expect_of_problem(const char* text, const char* kernel, std::uint32_t kv_splits, int times, int least,
+                         const std::optional<Device>& device = std::nullopt) {
     const Problem problem = parsed(text);
-    const auto plan = must(
-        make_plan(*runtime_, problem.desc, {.kernel = kernel, .device = device_, .kv_splits = kv_splits}));
+    const auto plan =
+        must(make_plan(*runtime_, problem.desc,
+                       {.kernel = kernel, .device = device ? device : device_, .kv_splits = kv_splits}));
     const harness::ProblemRun run = ready_run(problem, *runtime_);
     const auto workspace = must(runtime_->create_workspace(plan));
     const auto bindings = must(plan.make_bindings(run.tensors(), workspace.range()));
@@ -146,6 +147,16 @@ TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
   // are enough.
   expect_of_problem("h2 8x1536 d32 mask=bytes", "lane", 3, 1, 2);
   EXPECT_GE(total_, 11);
+}
+
+/// Copies of small tensors, the kernel in two windows that share their buffer, and the results.
+TEST_F(BarrierTest, OfFewStorageBuffers) {
+  Capabilities few = device_->capabilities();
+  few.max_stage_storage_buffers = 4;
+  few.max_storage_buffer_range = 24 * 1024;
+  auto device = device_->state().seen_through(few);
+  own_state(device).vk = own_state(*device_).vk;  // through the filter
+  expect_of_problem("4x250 d32 kv_lengths=200 alibi=given lse", "lane", 2, 2, 4, device);
 }
 
 // A plan for push descriptors writes its parameters into the workspace while it is recorded. Executions that

@@ -142,7 +142,7 @@ typedef struct vkattn_requirements {
   VkBufferUsageFlags workspace_usage; /**< of its buffer */
   VkBufferUsageFlags tensor_usage;    /**< of every tensor's buffer */
   uint32_t descriptor_sets,           /**< that vkattn_bindings_create() takes from a pool of the caller's */
-      storage_buffers;                /**< in each of them */
+      storage_buffers;                /**< in each of them, at most */
   uint32_t dispatches;                /**< that vkattn_record() records */
   VkPipelineStageFlags first_stages;  /**< what must come after the writes of the inputs */
   VkAccessFlags first_access;         /**< likewise */
