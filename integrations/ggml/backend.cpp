@@ -150,7 +150,9 @@ ggml_backend_device make_device(ggml_backend_reg_t reg) {
 }
 
 Library::Library() {
-  auto made = Runtime::create();
+  vkattn::RuntimeOptions options;
+  options.import_host_memory = true;
+  auto made = Runtime::create(options);
   if (!made) {
     log(GGML_LOG_LEVEL_INFO, made.error().message);
     return;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "float64.hpp"
 #include "graph.hpp"
-#include "reference/reference.hpp"
 #include "support/pairwise.hpp"
 
 namespace vkattn::ggml {
@@ -29,57 +29,6 @@ class GgmlTest : public testing::Test {
 
   Backend ours_, cpu_;
 };
-
-/// The same problem without anything of ggml: float32 in vkattn's own order.
-AttentionDesc plain_problem(const Shape& shape) {
-  AttentionDesc desc;
-  desc.batch = shape.batch;
-  desc.query_heads = shape.query_heads;
-  desc.kv_heads = shape.kv_heads;
-  desc.query_length = shape.queries;
-  desc.kv_length = shape.keys;
-  desc.head_dim = shape.head_dim;
-  desc.value_dim = shape.value_dim;
-  desc.softcap = shape.softcap;
-  desc.has_sinks = shape.has_sinks;
-  if (shape.mask != Mask::kNone) desc.mask.type = MaskType::kFloat32;
-  return desc;
-}
-
-/// The largest error of the output against float64, as a share of what docs/semantics.md allows.
-double largest_share(const Shape& shape, const Graph& graph) {
-  const AttentionDesc desc = plain_problem(shape).resolved();
-  const std::vector<float> query = graph.query(), key = graph.key(), value = graph.value();
-  std::vector<float> bias, sinks;
-  reference::Inputs inputs;
-  inputs.query = query;
-  inputs.key = key;
-  inputs.value = value;
-  if (shape.mask != Mask::kNone) bias = graph.bias();
-  if (shape.has_sinks) sinks = graph.sinks();
-  inputs.mask = bias;
-  inputs.sinks = sinks;
-  const std::vector<float> output = graph.output();  // (batch, query, head, dim)
-  double share = 0;
-  for (reference::RowIndex row; row.batch < shape.batch; ++row.batch) {
-    for (row.head = 0; row.head < shape.query_heads; ++row.head) {
-      for (row.query = 0; row.query < shape.queries; ++row.query) {
-        const reference::Row expected = compute_row(desc, inputs, row);
-        const auto first =
-            ((row.batch * shape.queries + row.query) * shape.query_heads + row.head) * shape.value_dim;
-        for (std::int64_t dim = 0; dim < shape.value_dim; ++dim) {
-          const double error = std::abs(static_cast<double>(output[static_cast<std::size_t>(first + dim)]) -
-                                        expected.output[static_cast<std::size_t>(dim)]);
-          const double allowed = output_tolerance(desc, expected, dim);
-          // A NaN is no number that may be compared, so it fails here.
-          if (!(error <= allowed)) share = std::max(share, std::isnan(error) ? INFINITY : error / allowed);
-          if (error > 0) share = std::max(share, error / allowed);
-        }
-      }
-    }
-  }
-  return share;
-}
 
 /// The squared difference, as a share of the square of what is expected.
 double squared_error(const std::vector<float>& got, const std::vector<float>& expected) {
@@ -141,7 +90,7 @@ TEST_F(GgmlTest, EachPairOfFeaturesIsRightBesideFloat64AndTheCpu) {
     fill_with_nan(graph.node());
     ASSERT_EQ(ggml_backend_graph_compute(ours_.get(), graph.graph()), GGML_STATUS_SUCCESS);
     ASSERT_EQ(ggml_backend_graph_compute(cpu_.get(), other.graph()), GGML_STATUS_SUCCESS);
-    const double share = largest_share(shape, graph);
+    const double share = Float64(shape, graph).compare(graph.output()).share;
     EXPECT_LE(share, 1);
     const double beside_cpu = squared_error(other.output(), graph.output());
     EXPECT_LE(beside_cpu, kMostSquaredError);
