@@ -40,6 +40,7 @@ std::optional<Shape> shape_of(const AttentionDesc& desc) {
   plain.value_dim = desc.value_dim;
   plain.causal = desc.causal;
   plain.set_type(desc.query.type);
+  if (desc.mask.type == MaskType::kNone) plain.mask = desc.mask;
   if (plain.resolved() != desc.resolved()) return std::nullopt;
   if (desc.causal && desc.query_length != desc.kv_length) return std::nullopt;
   const AttentionDesc whole = desc.resolved();

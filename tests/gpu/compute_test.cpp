@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
@@ -222,6 +223,7 @@ TEST_F(ComputeTest, HostMemoryIsImportedWhereTheDeviceTakesIt) {
   options.pipeline_cache = false;
   const Runtime copies = must(Runtime::create(options));
   options.import_host_memory = true;
+  options.validation = std::getenv("VKATTN_VALIDATION") != nullptr;
   const Runtime imports = must(Runtime::create(options));
   if (!detail::RuntimeState::of(imports).imports_host_memory) {
     GTEST_SKIP() << imports.device().capabilities().device_name << " imports no host memory";
