@@ -63,6 +63,10 @@ set(cli_may harness picture problem inspect report)
 set(cli_sees reference/positions reference/reference runtime/input_file runtime/tuning_file)
 set(cli_below bench)
 set(python_may "")
+# Programs beside the libraries: they see problem strings, the reference, and covering sets of the tests.
+set(integrations_may problem support)
+set(integrations_sees reference/reference)
+set(integrations_below integrations/ggml)
 
 # The public headers that a folder stands behind.
 set(common_owns ${everyones_headers})
@@ -89,7 +93,7 @@ set(src_may "")
 set(src_headers attention attention_plan cache)
 # Headers that a build makes from shaders and from volk's names, and a file of shaders/ that a text in score/ includes.
 set(src_made vkattn_core_shaders.hpp vkattn_shader_sources.hpp private_volk_names.h user_score.glsl)
-set(above bench cli python)
+set(above bench cli python integrations)
 
 set(wrong 0)
 macro(refuse file line)

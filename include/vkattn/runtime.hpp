@@ -58,6 +58,11 @@ struct RuntimeOptions {
   /// products are not timed. Outcomes are kept in the folder of the pipeline cache, unless `pipeline_cache`
   /// is off. false: only kept outcomes count.
   bool self_tests = true;
+  /// Let the device read and write the arrays of Runtime::compute() where they lie, without copies
+  /// (VK_EXT_external_memory_host), if it shares the host's memory: CPUs and integrated GPUs. Arrays below 16
+  /// KiB, those that begin at no multiple of their alignment, and memory that the driver does not take are
+  /// copied as before.
+  bool import_host_memory = false;
   /// Most plans that Runtime::compute(desc, …) keeps, those used last; 0: none. A plan holds its pipelines.
   std::size_t kept_plans = 64;
 };

@@ -7,6 +7,7 @@
 #include "runtime/runtime_state.hpp"
 #include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
+#include "vulkan/functions.hpp"
 
 namespace vkattn::detail {
 
@@ -26,7 +27,29 @@ std::vector<std::string_view> names_to_disable() {
   for (const DeviceExtensionRow& row : device_extension_table()) {
     if (row.may_be_disabled) add(row.extension);
   }
+  add(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   return names;
+}
+
+// Whether the device can import any page of the host's. A driver that wants larger pages would be given
+// memory that is nobody's.
+bool can_import_host_memory(const Instance& instance, const PhysicalDevice& device,
+                            const std::vector<std::string>& disabled) {
+  constexpr VkDeviceSize kSmallestPage = 4096;
+  constexpr std::string_view kName = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+  const DeviceType type = device.info.capabilities.device_type;
+  if (type != DeviceType::kCpu && type != DeviceType::kIntegratedGpu) return false;
+  if (std::find(disabled.begin(), disabled.end(), kName) != disabled.end()) return false;
+  const auto extensions =
+      read_list("vkEnumerateDeviceExtensionProperties", VkExtensionProperties{}, [&](auto... out) {
+        return instance.vk.vkEnumerateDeviceExtensionProperties(device.handle, nullptr, out...);
+      });
+  if (!extensions || !has_extension(*extensions, kName)) return false;
+  VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &host};
+  instance.vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
+  return host.minImportedHostPointerAlignment != 0 && host.minImportedHostPointerAlignment <= kSmallestPage;
 }
 
 // Finds the compute queue family to use: the one with the most timestamp bits.
@@ -64,7 +87,7 @@ Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
 
 // Fails only if memory runs out, which says nothing of the device.
 Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index,
-                                      const std::vector<std::string>& disabled) {
+                                      const std::vector<std::string>& disabled, bool wants_host_memory) {
   PhysicalDevice device;
   device.handle = handle;
   device.info.index = index;
@@ -80,6 +103,12 @@ Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice
   }
   device.features = std::make_unique<DeviceFeatures>();
   VkDeviceCreateInfo& info = device.features->info;
+  static constexpr const char* kImport = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+  device.imports_host_memory = wants_host_memory && can_import_host_memory(instance, device, disabled);
+  if (device.imports_host_memory) {
+    info.enabledExtensionCount = 1;
+    info.ppEnabledExtensionNames = &kImport;
+  }
   const std::vector<std::string_view> without(disabled.begin(), disabled.end());
   const Result<void> enabled = enable_wanted(
       {instance.handle, handle, instance.loader.vkGetInstanceProcAddr, instance.api_version, without}, info,
@@ -147,7 +176,8 @@ std::string device_list(const std::vector<PhysicalDevice>& devices) {
 }  // namespace
 
 Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
-                                                      const std::string& disabled_list) {
+                                                      const std::string& disabled_list,
+                                                      bool wants_host_memory) {
   const auto disabled = disabled_extensions(disabled_list);
   if (!disabled) return disabled.error();
   const auto handles = read_list("vkEnumeratePhysicalDevices", VkPhysicalDevice{}, [&](auto... out) {
@@ -156,7 +186,7 @@ Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
   if (!handles) return handles.error();
   std::vector<PhysicalDevice> devices;
   for (std::uint32_t i = 0; i < handles->size(); ++i) {
-    auto device = inspect_device(instance, (*handles)[i], i, *disabled);
+    auto device = inspect_device(instance, (*handles)[i], i, *disabled, wants_host_memory);
     if (!device) return device.error();
     devices.push_back(*std::move(device));
   }

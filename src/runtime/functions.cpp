@@ -50,6 +50,7 @@ Result<void> load_runtime_device(const RuntimeInstanceFunctions& instance, VkDev
   const auto find = [&](const char* name) { return instance.vkGetDeviceProcAddr(device, name); };
   const char* missing = nullptr;
   VKATTN_RUNTIME_DEVICE_FUNCTIONS(VKATTN_LOAD)
+  VKATTN_FIND(vkGetMemoryHostPointerPropertiesEXT)
   return none_missing(missing);
 }
 

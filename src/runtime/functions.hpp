@@ -17,6 +17,7 @@ namespace vkattn::detail {
   X(vkDestroyInstance)                        \
   X(vkEnumeratePhysicalDevices)               \
   X(vkGetPhysicalDeviceProperties)            \
+  X(vkGetPhysicalDeviceProperties2)           \
   X(vkGetPhysicalDeviceFeatures2)             \
   X(vkGetPhysicalDeviceMemoryProperties)      \
   X(vkGetPhysicalDeviceQueueFamilyProperties) \
@@ -71,6 +72,8 @@ struct RuntimeInstanceFunctions {
 
 struct RuntimeDeviceFunctions {
   VKATTN_RUNTIME_DEVICE_FUNCTIONS(VKATTN_DECLARE_FUNCTION)
+  // Null without VK_EXT_external_memory_host.
+  PFN_vkGetMemoryHostPointerPropertiesEXT vkGetMemoryHostPointerPropertiesEXT = nullptr;
 };
 
 #undef VKATTN_DECLARE_FUNCTION

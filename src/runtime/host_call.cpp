@@ -47,10 +47,31 @@ struct HostPiece {
   std::span<const std::byte> bytes;
   std::vector<HostTensor> tensors;
   Buffer buffer;
+  ImportedMemory imported;  ///< in place of a copy
 };
 
 std::uintptr_t address_of(std::span<const std::byte> bytes) {
   return reinterpret_cast<std::uintptr_t>(bytes.data());
+}
+
+/// What the place of a tensor's first element must be a multiple of.
+std::uint32_t alignment_of(const HostTensor& tensor, const AttentionDesc& desc) {
+  const TensorDesc storage = tensor.row->storage(desc);
+  return std::max(element_bytes(storage.type), storage.alignment_bytes);
+}
+
+/// The tensor's memory, if the device can use it where it lies.
+ImportedMemory import_array(const Runtime& runtime, std::span<const std::byte> bytes,
+                            const std::vector<HostTensor>& tensors, const AttentionDesc& desc) {
+  const bool is_aligned = std::all_of(tensors.begin(), tensors.end(), [&](const HostTensor& tensor) {
+    return address_of(tensor.bytes) % alignment_of(tensor, desc) == 0;
+  });
+  return is_aligned ? import_memory(RuntimeState::of(runtime), bytes) : ImportedMemory{};
+}
+
+BufferRange range_of(const ImportedMemory& memory, VkDeviceSize offset) {
+  const VkDeviceSize first = memory.offset + offset;
+  return {memory.buffer->buffer, first, memory.buffer->size - first};
 }
 
 /// Whether an input that begins in a piece can be bound as a part of its copy.
@@ -58,8 +79,7 @@ bool can_share(const HostPiece& piece, const HostTensor& tensor, const Attention
                const Capabilities& capabilities) {
   const std::uintptr_t behind = address_of(tensor.bytes) - address_of(piece.bytes);
   if (behind >= piece.bytes.size()) return false;
-  const TensorDesc storage = tensor.row->storage(desc);
-  if (behind % std::max(element_bytes(storage.type), storage.alignment_bytes) != 0) return false;
+  if (behind % alignment_of(tensor, desc) != 0) return false;
   const std::uint64_t most = std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes);
   return std::max<std::uint64_t>(piece.bytes.size(), behind + tensor.bytes.size()) <= most;
 }
@@ -74,7 +94,7 @@ std::vector<HostPiece> pieces_of(std::vector<HostTensor> inputs, const Attention
   std::vector<HostPiece> pieces;
   for (const HostTensor& tensor : inputs) {
     if (pieces.empty() || !can_share(pieces.back(), tensor, desc, capabilities)) {
-      pieces.push_back({tensor.bytes, {}, {}});
+      pieces.push_back({tensor.bytes, {}, {}, {}});
     }
     HostPiece& piece = pieces.back();
     const std::size_t end = address_of(tensor.bytes) - address_of(piece.bytes) + tensor.bytes.size();
@@ -94,10 +114,16 @@ struct DeviceTensors {
   AttentionTensors ranges;
   std::vector<HostPiece> inputs;
   PerTensor<Buffer> outputs;
+  std::vector<ImportedMemory> imported_outputs;
 };
 
 Result<void> make_output(const Runtime& runtime, const AttentionDesc& desc, const HostTensor& tensor,
                          DeviceTensors& device) {
+  if (ImportedMemory memory = import_array(runtime, tensor.bytes, {tensor}, desc); memory.buffer) {
+    device.ranges.*tensor.row->range = range_of(memory, 0);
+    device.imported_outputs.push_back(std::move(memory));
+    return {};
+  }
   auto buffer = keeps_some(*tensor.row, desc) ? upload(runtime, tensor.bytes)
                                               : runtime.create_buffer(whole_words(tensor.bytes.size()));
   if (!buffer) return buffer.error();
@@ -124,12 +150,16 @@ Result<void> upload_all(const Runtime& runtime, const AttentionDesc& desc, const
   }
   device.inputs = pieces_of(std::move(inputs), desc, runtime.device().capabilities());
   for (HostPiece& piece : device.inputs) {
-    auto buffer = upload(runtime, piece.bytes);
-    if (!buffer) return buffer.error();
-    piece.buffer = *std::move(buffer);
+    piece.imported = import_array(runtime, piece.bytes, piece.tensors, desc);
+    if (!piece.imported.buffer) {
+      auto buffer = upload(runtime, piece.bytes);
+      if (!buffer) return buffer.error();
+      piece.buffer = *std::move(buffer);
+    }
     for (const HostTensor& tensor : piece.tensors) {
+      const VkDeviceSize offset = address_of(tensor.bytes) - address_of(piece.bytes);
       device.ranges.*tensor.row->range =
-          piece.buffer.range(address_of(tensor.bytes) - address_of(piece.bytes));
+          piece.imported.buffer ? range_of(piece.imported, offset) : piece.buffer.range(offset);
     }
   }
   return {};

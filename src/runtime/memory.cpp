@@ -98,6 +98,63 @@ BufferState::~BufferState() {
   vk->vkFreeMemory(device, memory, nullptr);
 }
 
+namespace {
+
+// Makes a buffer of whole pages that begin at `pages`.
+VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
+  constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  VkMemoryHostPointerPropertiesEXT host{VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+  if (VkResult result = state.vk.vkGetMemoryHostPointerPropertiesEXT(state.handle, kKind, pages, &host);
+      result != VK_SUCCESS) {
+    return result;
+  }
+  const VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                  nullptr, kKind};
+  VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, &external};
+  info.size = buffer.size;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  if (VkResult result = null_on_failure(state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer.buffer),
+                                        buffer.buffer);
+      result != VK_SUCCESS) {
+    return result;
+  }
+  VkMemoryRequirements requirements;
+  state.vk.vkGetBufferMemoryRequirements(state.handle, buffer.buffer, &requirements);
+  const int type =
+      find_memory_type(state.memory, requirements.memoryTypeBits & host.memoryTypeBits,
+                       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+  if (type < 0 || requirements.size > buffer.size) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+  const VkImportMemoryHostPointerInfoEXT imported{VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+                                                  nullptr, kKind, pages};
+  const VkMemoryAllocateInfo allocation{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &imported, buffer.size,
+                                        static_cast<std::uint32_t>(type)};
+  if (VkResult result = null_on_failure(
+          state.vk.vkAllocateMemory(state.handle, &allocation, nullptr, &buffer.memory), buffer.memory);
+      result != VK_SUCCESS) {
+    return result;
+  }
+  return state.vk.vkBindBufferMemory(state.handle, buffer.buffer, buffer.memory, 0);
+}
+
+}  // namespace
+
+ImportedMemory import_memory(RuntimeState& state, std::span<const std::byte> bytes) {
+  constexpr std::size_t kLeast = 16384;   // copying less takes less
+  constexpr std::uintptr_t kPage = 4096;  // of the host: no page is smaller
+  if (!state.imports_host_memory || bytes.size() < kLeast) return {};
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t begin = first / kPage * kPage;
+  const VkDeviceSize size = (first + bytes.size() + kPage - 1) / kPage * kPage - begin;
+  const Capabilities& capabilities = state.device->capabilities();
+  if (size > std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes)) return {};
+  auto buffer = std::make_unique<BufferState>();
+  buffer->device = state.handle;
+  buffer->vk = &state.vk;
+  buffer->size = size;
+  if (import_pages(state, reinterpret_cast<void*>(begin), *buffer) != VK_SUCCESS) return {};
+  return {std::move(buffer), first - begin};
+}
+
 Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes, bool staging) {
   if (Result<void> s = check_not_lost(state); !s) return s.error();
   const Capabilities& capabilities = state.device->capabilities();

@@ -100,7 +100,8 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   auto instance = create_instance(options);
   if (!instance) return instance.error();
   state->instance = *std::move(instance);
-  auto devices = enumerate_devices(*state->instance, unwanted_extensions(options));
+  auto devices =
+      enumerate_devices(*state->instance, unwanted_extensions(options), options.import_host_memory);
   if (!devices) return devices.error();
   auto index = choose_device(*devices, wanted_device(options), state->choice);
   if (!index) return index.error();
@@ -119,6 +120,8 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   if (!device) return device.error();
   state->device = *std::move(device);
   if (Result<void> status = create_pipeline_cache(*state, options); !status) return status.error();
+  state->imports_host_memory =
+      physical.imports_host_memory && state->vk.vkGetMemoryHostPointerPropertiesEXT != nullptr;
   state->run_self_tests = options.self_tests;
   state->most_kept_plans = options.kept_plans;
   // On a CPU the kernel without matrices comes first anyway, and a problem takes long.
@@ -246,7 +249,7 @@ Result<std::vector<DeviceInfo>> Runtime::list_devices() {
       return std::vector<DeviceInfo>{};
     }
     if (!instance) return instance.error();
-    auto devices = detail::enumerate_devices(**instance, detail::unwanted_extensions({}));
+    auto devices = detail::enumerate_devices(**instance, detail::unwanted_extensions({}), false);
     if (!devices) return devices.error();
     std::vector<DeviceInfo> infos;
     for (detail::PhysicalDevice& device : *devices) infos.push_back(std::move(device.info));

@@ -48,15 +48,17 @@ struct DeviceFeatures {
 struct PhysicalDevice {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   std::unique_ptr<DeviceFeatures> features;
+  bool imports_host_memory = false;  ///< VK_EXT_external_memory_host is among the features
   DeviceInfo info;
   std::uint32_t queue_family = 0;
   std::uint32_t timestamp_bits = 0;
 };
 
 /// Lists the devices. The names in RuntimeOptions::disabled_extensions are left out of each device's
-/// features.
+/// features; what imports the host's memory is in them only if that is wanted.
 [[nodiscard]] Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
-                                                                    const std::string& disabled_list);
+                                                                    const std::string& disabled_list,
+                                                                    bool wants_host_memory);
 
 /// The index of the device that `wanted` names (a number or part of a name), or of the best; `reason` gets a
 /// line for each device.
@@ -98,9 +100,10 @@ struct RuntimeState {
   std::filesystem::path cache_file;  ///< empty: not kept on disk
   KeptPipelines kept_pipelines;      ///< in cache_file
   std::unique_ptr<BufferState> staging;
-  Shared<const Tuning> tuning;  ///< null where no file was given
-  bool run_self_tests = true;   ///< else only outcomes that are kept count
-  bool times_kernels = true;    ///< compares those on matrix units with the next without
+  bool imports_host_memory = false;  ///< arrays of compute() are used where they lie
+  Shared<const Tuning> tuning;       ///< null where no file was given
+  bool run_self_tests = true;        ///< else only outcomes that are kept count
+  bool times_kernels = true;         ///< compares those on matrix units with the next without
   SelfTests self_tests;
   std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the last one used at the end
   std::size_t most_kept_plans = 0;
@@ -126,6 +129,14 @@ struct RuntimeState {
 
 [[nodiscard]] Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes,
                                                                  bool staging);
+/// Host memory as a buffer of the device.
+struct ImportedMemory {
+  std::unique_ptr<BufferState> buffer;  ///< null: the memory is to be copied
+  VkDeviceSize offset = 0;              ///< of the first byte
+};
+/// Imports the pages of the bytes, if the runtime's options, the device and its driver allow it. The memory
+/// must outlive the buffer.
+[[nodiscard]] ImportedMemory import_memory(RuntimeState& state, std::span<const std::byte> bytes);
 /// Begins the runtime's command buffer, submits it, waits.
 [[nodiscard]] Result<void> begin_commands(RuntimeState& state);
 [[nodiscard]] Result<void> submit_and_wait(RuntimeState& state);

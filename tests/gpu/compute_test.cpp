@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
@@ -196,6 +197,61 @@ TEST_F(ComputeTest, OutputsAreUploadedOnlyWhereSomeOfThemIsKept) {
   desc.query_lengths = Lengths::kPerEntry;
   EXPECT_EQ(computed(4)[3], 9);
   EXPECT_EQ(Copies::uploads, 4U) << "with the row that is not written, and the length";
+}
+
+/// Counts allocations that import the host's memory.
+struct Imports {
+  static inline std::size_t count = 0;
+  static inline PFN_vkAllocateMemory allocate = nullptr;
+
+  static void watch(const Runtime& runtime) {
+    detail::RuntimeState& state = detail::RuntimeState::of(runtime);
+    allocate = state.vk.vkAllocateMemory;
+    state.vk.vkAllocateMemory = [](VkDevice device, const VkMemoryAllocateInfo* info,
+                                   const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+      const auto* next = static_cast<const VkBaseInStructure*>(info->pNext);
+      if (next != nullptr && next->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT) ++count;
+      return allocate(device, info, callbacks, memory);
+    };
+  }
+};
+
+/// Arrays that are large and aligned are used where they lie, and others are copied. V is a part of K. The
+/// output has gaps between its rows, which stay as they are.
+TEST_F(ComputeTest, HostMemoryIsImportedWhereTheDeviceTakesIt) {
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  const Runtime copies = must(Runtime::create(options));
+  options.import_host_memory = true;
+  options.validation = std::getenv("VKATTN_VALIDATION") != nullptr;
+  const Runtime imports = must(Runtime::create(options));
+  if (!detail::RuntimeState::of(imports).imports_host_memory) {
+    GTEST_SKIP() << imports.device().capabilities().device_name << " imports no host memory";
+  }
+  EXPECT_FALSE(detail::RuntimeState::of(copies).imports_host_memory);
+  AttentionDesc desc{.query_length = 100, .kv_length = 100, .head_dim = 64, .value_dim = 32};
+  desc.value.strides = Strides{0, 0, 64, 1};
+  desc.output.strides = Strides{0, 0, 48, 1};
+  Imports::watch(imports);
+  // From each place in a page on, with memory of others before and behind.
+  std::vector<float> memory(30000);
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i * 7 % 23) / 8;
+  for (const std::size_t place : {16U, 40U, 41U, 1020U}) {
+    const std::span<const float> query = std::span(memory).subspan(place, 6400);
+    const std::span<const float> key = std::span(memory).subspan(place + 8000, 6400);
+    std::vector<float> expected(6000, 9), output = expected;
+    must(copies.compute(
+        desc,
+        {.query = query, .key = key, .value = key, .output = std::span(expected).subspan(place, 4784)}));
+    EXPECT_NE(expected, output) << "nothing was computed";
+    Imports::count = 0;
+    must(imports.compute(
+        desc, {.query = query, .key = key, .value = key, .output = std::span(output).subspan(place, 4784)}));
+    // A vector begins at a multiple of 16 bytes.
+    EXPECT_EQ(Imports::count, place % 4 == 0 ? 3U : 0U) << place;
+    EXPECT_EQ(output, expected) << place;
+  }
+  EXPECT_TRUE(imports.validation_messages().empty());
 }
 
 /// Keeps as many plans as the options say, those that were used last.

@@ -3,6 +3,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 
 # The values to try for options that are not switches, further arguments that an option needs, and the sentence of a refusal.
+set(VKATTN_BUILD_GGML_values AUTO)
 set(VKATTN_BUILD_PYTHON_values AUTO)
 set(VKATTN_BUILD_SCORE_FUNCTIONS_values AUTO)
 set(VKATTN_KERNELS_values lane)
