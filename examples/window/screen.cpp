@@ -265,6 +265,7 @@ void Screen::write(const example::Buffer& pixels, const std::string& path) const
     for (const unsigned part : {0U, 1U, 2U})
       rgb.push_back(static_cast<std::uint8_t>(pixel >> 8 * (is_reversed ? 2 - part : part)));
   }
+  stbi_write_force_png_filter = 2;  // up: pictures have equal rows
   const auto width = static_cast<int>(extent_.width), height = static_cast<int>(extent_.height);
   if (stbi_write_png(path.c_str(), width, height, 3, rgb.data(), 3 * width) == 0) {
     std::fprintf(stderr, "%s cannot be written\n", path.c_str());

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "window/overlay.hpp"
 
@@ -80,6 +81,7 @@ vkattn::Result<Script> Script::read(const std::filesystem::path& path) {
 vkattn::Result<Script::Play> Script::play(GLFWwindow* window, bool is_ready) {
   Play play;
   hand_mouse(x_, y_, false);
+  if (!std::exchange(has_begun_, true)) return play;
   if (at_ == lines_.size()) {
     play.quits = true;
     return play;

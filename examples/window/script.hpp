@@ -45,7 +45,8 @@ class Script {
   std::filesystem::path path_;
   std::vector<Line> lines_;
   std::size_t at_ = 0;
-  int frames_ = 0;  // that the line has been played for
+  int frames_ = 0;          // that the line has been played for
+  bool has_begun_ = false;  // a frame was drawn, so that names have places
   float x_ = -1, y_ = -1;
 };
 

@@ -55,7 +55,8 @@ void Session::run() {
   while (!has_ended_ && glfwWindowShouldClose(window_) == 0) {
     glfwPollEvents();
     frame();
-    if (state_.frames == before + 1) say_first_frame();
+    if (state_.frames == before + 1) say_first("the first frame");
+    if (attention_->has_work() && !std::exchange(has_shown_weights_, true)) say_first("the first weights");
     // A screen would wait for its refresh; some servers do not.
     next_ = std::max(next_ + std::chrono::microseconds(16'667), Clock::now() - std::chrono::milliseconds(17));
     std::this_thread::sleep_until(next_);
@@ -63,11 +64,11 @@ void Session::run() {
   screen_->wait();
 }
 
-void Session::say_first_frame() const {
+void Session::say_first(const char* what) const {
   const auto seconds = [](Clock::time_point from) {
     return std::chrono::duration<double>(Clock::now() - from).count();
   };
-  std::printf("first frame %.2f s after the start of the program, %.2f s after its device was made\n",
+  std::printf("%s: %.2f s after the program's start, %.2f s after its device was made\n", what,
               seconds(state_.begin), seconds(opened_));
   std::fflush(stdout);
 }
@@ -95,8 +96,13 @@ void Session::frame() {
   Overlay::record(frame->commands);
   screen_->end(*frame, play.picture);
   ++state_.frames;
-  if (play.checks) check_weights();
-  has_ended_ = play.quits;
+  // The crowd's weights belong to its queries only where an execution has ended.
+  is_check_due_ = is_check_due_ || play.checks;
+  if (is_check_due_ && (!is_crowd_ || state_.crowd.is_between_executions())) {
+    check_weights();
+    is_check_due_ = false;
+  }
+  has_ended_ = play.quits && !is_check_due_;
 }
 
 void Session::take_times(const Frame& frame) {
@@ -164,7 +170,6 @@ void Session::record(const Frame& frame, bool is_crowd) {
 
 void Session::check_weights() {
   screen_->wait();
-  if (is_crowd_ && !state_.crowd.is_between_executions()) return;
   const double difference = is_crowd_ ? crowd_->difference() : attention_->difference();
   const Times& times = is_crowd_ ? state_.crowd.times() : state_.text.times();
   std::printf(

@@ -36,8 +36,8 @@ class Session {
   void record(const Frame& frame, bool is_crowd);
   void take_times(const Frame& frame);
   void make_crowd();
-  void check_weights();
-  void say_first_frame() const;
+  void check_weights();  // waits for the device
+  void say_first(const char* what) const;
 
   GLFWwindow* window_;
   State& state_;
@@ -54,7 +54,7 @@ class Session {
   std::array<bool, kFramesInFlight> was_crowd_{};
   bool is_crowd_ = false;
   Clock::time_point last_ = Clock::now(), next_ = last_;
-  bool has_ended_ = false;
+  bool has_shown_weights_ = false, is_check_due_ = false, has_ended_ = false;
 };
 
 }  // namespace window

@@ -32,7 +32,7 @@ class TextTab {
   void draw(const TextAttention& attention, const HeatMaps& maps, std::uint32_t slot);
   // Records attention, and a copy of the row that is pointed at.
   void record(const Frame& frame, const TextAttention& attention, Timer& timer);
-  void measured(double ns) { times_.add(ns / 1e6); }
+  void measured(double ns);
   [[nodiscard]] const Controls& wanted() const { return wanted_; }
   [[nodiscard]] const Times& times() const { return times_; }
 
@@ -54,7 +54,9 @@ class TextTab {
   std::optional<Cell> pointed_;
   std::array<std::optional<Cell>, kFramesInFlight> copied_;  // what each slot's last frame has copied
   std::vector<float> row_;  // of the cell that is pointed at; empty: not yet known
-  Times times_;
+  Times times_;             // of the plan that is shown
+  std::size_t plan_ = 0;    // its number
+  int left_out_ = 0;        // times that are not its own, and that of its first execution
 };
 
 class CrowdTab {

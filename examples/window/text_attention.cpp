@@ -80,6 +80,7 @@ void TextAttention::update(const Controls& wanted, const Screen& screen) {
 // The picture is of the weights alone, so the keys also serve as values.
 void TextAttention::show(Shown made) {
   bindings_.reset();
+  made.number = shown_.number + 1;
   shown_ = std::move(made);
   if (!shown_.plan) return;
   const vkattn::AttentionPlan& plan = *shown_.plan;

@@ -33,8 +33,9 @@ class TextAttention {
     Controls controls;
     Rows rows;
     std::optional<vkattn::AttentionPlan> plan;
-    double seconds = 0;  // that planning and compiling took
-    std::string error;   // why there is no plan
+    double seconds = 0;      // that planning and compiling took
+    std::size_t number = 0;  // of the plans that were shown so far
+    std::string error;       // why there is no plan
   };
 
   TextAttention(const Gpu& gpu, const TrainedHeads& trained);

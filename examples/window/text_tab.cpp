@@ -1,3 +1,4 @@
+#include <imgui.h>
 #include <imgui_stdlib.h>
 
 #include <numeric>
@@ -10,7 +11,7 @@ namespace window {
 namespace {
 
 constexpr float kControlsWidth = 250, kGap = 18, kTitleHeight = 20, kNumbersHeight = 118;
-constexpr const char* kText = "the queries and keys of the query";
+constexpr const char* kText = "the queries and the keys";
 constexpr const char* kWords =
     "a query looks at every key and a key that fits the query opens the value and the value answers the "
     "query";
@@ -38,6 +39,10 @@ TextTab::TextTab(const TrainedHeads& trained)
 
 void TextTab::draw(const TextAttention& attention, const HeatMaps& maps, std::uint32_t slot) {
   const Rows& rows = attention.shown().rows;
+  if (std::exchange(plan_, attention.shown().number) != attention.shown().number) {
+    times_.values.clear();
+    left_out_ = static_cast<int>(kFramesInFlight) + 1;
+  }
   if (pointed_ && (pointed_->row >= rows.tokens() || pointed_->column >= rows.tokens())) pointed_.reset();
   row_.clear();
   if (pointed_ && copied_[slot] && copied_[slot]->is_in_row_of(*pointed_)) {
@@ -56,6 +61,15 @@ void TextTab::draw(const TextAttention& attention, const HeatMaps& maps, std::ui
   pointed_.reset();
   draw_maps(attention, maps);
   ImGui::EndChild();
+}
+
+// Some drivers compile a plan's code at its first execution.
+void TextTab::measured(double ns) {
+  if (left_out_ > 0) {
+    --left_out_;
+  } else {
+    times_.add(ns / 1e6);
+  }
 }
 
 void TextTab::draw_source() {
@@ -197,7 +211,7 @@ void TextTab::draw_map(const TextAttention::Shown& shown, const HeatMaps& maps, 
 }
 
 void TextTab::draw_labels(const Rows& rows, ImVec2 from, float side) const {
-  const float cell = side / static_cast<float>(rows.tokens()), size = std::clamp(cell * 1.15F, 7.0F, 11.0F);
+  const float cell = side / static_cast<float>(rows.tokens()), size = std::clamp(cell * 1.2F, 8.0F, 11.0F);
   if (cell < 5) return;
   for (int i = 0; i < rows.tokens(); ++i) {
     const std::string& label = rows.labels[static_cast<std::size_t>(i)];
@@ -209,7 +223,7 @@ void TextTab::draw_labels(const Rows& rows, ImVec2 from, float side) const {
   }
 }
 
-// The numbers of the row that is pointed at: a bar for each key.
+// The numbers of the row that is pointed at: a bar for each key, as high as its part of the largest.
 void TextTab::draw_numbers(const Rows& rows, ImVec2 from, ImVec2 size) const {
   if (!pointed_ || row_.empty()) {
     text_at(from, soft_ink(), "Point at a row of a map to see its numbers.", ImGui::GetFont(), 15);
@@ -227,15 +241,15 @@ void TextTab::draw_numbers(const Rows& rows, ImVec2 from, ImVec2 size) const {
   constexpr float kTop = 36, kBelow = 16;
   const float width = size.x / static_cast<float>(rows.tokens()), high = size.y - kTop - kBelow;
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float base = from.y + size.y - kBelow;
+  const float base = from.y + size.y - kBelow, most = std::max(*std::ranges::max_element(row_), 1e-6F);
   list.AddLine({from.x, base}, {from.x + size.x, base}, grid());
   for (int key = 0; key < rows.tokens(); ++key) {
-    const float x = from.x + static_cast<float>(key) * width,
-                top = base - high * std::min(weight_of(key), 1.0F);
+    const float x = from.x + static_cast<float>(key) * width, top = base - high * weight_of(key) / most;
     list.AddRectFilled({x + 1, top}, {x + width - 1, base}, series(key == pointed_->column ? 1 : 0), 2);
     std::snprintf(text, sizeof(text), width > 30 ? "%.3f" : "%.2f", static_cast<double>(weight_of(key)));
-    const std::string number = width > 30 ? text : text + 1;  // ".12"
-    if (weight_of(key) >= 0.005F && weight_of(key) < 0.995F)
+    const std::string number =
+        text[0] == '0' && width <= 30 ? text + 1 : text;  // ".12" where there is less room
+    if (weight_of(key) >= 0.005F)
       text_at({x + (width - width_of(number, small_font(), 11)) / 2, top - 13}, ink(), number, small_font(),
               11);
     const std::string& label = rows.labels[static_cast<std::size_t>(key)];
