@@ -196,7 +196,7 @@ Rows seeded_rows(std::string_view text, int heads, int dims) {
     x.push_back(Normal(seed_of(word)).numbers(kWidth, 1));
   }
   for (std::size_t head = 0; head < static_cast<std::size_t>(heads); ++head) {
-    const float deviation = 1.4F / std::sqrt(static_cast<float>(kWidth));
+    const float deviation = 1 / std::sqrt(static_cast<float>(kWidth));
     const std::vector<float> of_query = Normal(1000 + head).numbers(size * kWidth, deviation);
     const std::vector<float> of_key =
         head % 2 == 0 ? of_query : Normal(2000 + head).numbers(size * kWidth, deviation);

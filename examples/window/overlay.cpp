@@ -41,9 +41,13 @@ Overlay::Overlay(const Gpu& gpu, std::uint32_t family, VkQueue queue, const Scre
   info.MSAASamples = VK_SAMPLE_COUNT_1_BIT;
   info.CheckVkResultFn = [](VkResult result) { check(result, "a call of Dear ImGui"); };
   ImGui_ImplVulkan_Init(&info, screen.render_pass());
+#if IMGUI_VERSION_NUM >= 19000
+  ImGui_ImplVulkan_CreateFontsTexture();
+#else
   const example::CommandPool commands(gpu, family);
   example::execute(queue, commands, ImGui_ImplVulkan_CreateFontsTexture);
   ImGui_ImplVulkan_DestroyFontUploadObjects();
+#endif
 }
 
 Overlay::~Overlay() {

@@ -80,13 +80,14 @@ vkattn::Result<Script> Script::read(const std::filesystem::path& path) {
 
 vkattn::Result<Script::Play> Script::play(GLFWwindow* window, bool is_ready) {
   Play play;
-  hand_mouse(x_, y_, false);
+  is_down_ = false;
   if (!std::exchange(has_begun_, true)) return play;
   if (at_ == lines_.size()) {
     play.quits = true;
     return play;
   }
   const auto done = play_line(lines_[at_], window, is_ready, play);
+  hand_mouse(x_, y_, is_down_);  // once a frame, as back ends do
   if (!done) return done.error();
   ++frames_;
   if (*done) ++at_, frames_ = 0;
@@ -148,7 +149,7 @@ vkattn::Result<bool> Script::point(const Line& line, bool clicks) {
     x_ = place->x + x * (place->z - place->x);
     y_ = place->y + y * (place->w - place->y);
   }
-  hand_mouse(x_, y_, clicks && (frames_ == 2 || frames_ == 3));
+  is_down_ = clicks && (frames_ == 2 || frames_ == 3);
   return frames_ == (clicks ? 5 : 1);
 }
 

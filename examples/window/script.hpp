@@ -47,7 +47,8 @@ class Script {
   std::size_t at_ = 0;
   int frames_ = 0;          // that the line has been played for
   bool has_begun_ = false;  // a frame was drawn, so that names have places
-  float x_ = -1, y_ = -1;
+  float x_ = -1, y_ = -1;   // where the mouse is
+  bool is_down_ = false;    // its button
 };
 
 }  // namespace window

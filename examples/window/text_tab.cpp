@@ -156,7 +156,8 @@ void TextTab::draw_maps(const TextAttention& attention, const HeatMaps& maps) {
   const int heads = shown.controls.heads;
   const float room = label_room(shown.rows), below = shown.controls.is_trained ? 16.0F : 4.0F;
   const ImVec2 from = ImGui::GetCursorScreenPos(), whole = ImGui::GetContentRegionAvail();
-  const ImVec2 space{whole.x, whole.y - kNumbersHeight};
+  const float numbers = whole.y > 2 * kNumbersHeight ? kNumbersHeight : 0;
+  const ImVec2 space{whole.x, whole.y - numbers};
   const float legend = 62;
   float side = 0;
   int columns = 1;
@@ -175,7 +176,7 @@ void TextTab::draw_maps(const TextAttention& attention, const HeatMaps& maps) {
              side);
   }
   draw_legend();
-  draw_numbers(shown.rows, {from.x, from.y + space.y + 6}, {whole.x - legend, kNumbersHeight - 6});
+  if (numbers > 0) draw_numbers(shown.rows, {from.x, from.y + space.y + 6}, {whole.x - legend, numbers - 6});
 }
 
 void TextTab::draw_map(const TextAttention::Shown& shown, const HeatMaps& maps, int head, ImVec2 from,
