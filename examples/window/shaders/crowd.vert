@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#define WORLD_ACCESS readonly
 #include "world.glsl"
 // Draws memories, agents, or lines from the selected agent to its memories, an instance for each. It reads what attention and
 // steering have written.

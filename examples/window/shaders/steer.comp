@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#define WORLD_ACCESS
 #include "world.glsl"
 // Attention steers a crowd. Each agent asks for all kinds of memories at once, a head for each kind, and goes to where the head
 // of its need looks. An invocation is an agent.

@@ -1,4 +1,4 @@
-// What the crowd's shaders know of its world, as crowd.hpp has it.
+// What the crowd's shaders know of its world, as crowd.hpp has it. WORLD_ACCESS is `readonly` where it is not changed.
 const uint kAgents = 64, kMemories = 256, kKinds = 6, kDims = 64, kDanger = 1;
 const uint kCodeDims = kDims - 3;
 
@@ -9,7 +9,7 @@ struct Agent {
   vec2 unused;
 };
 
-layout(std430, set = 0, binding = 0) buffer World {
+layout(std430, set = 0, binding = 0) WORLD_ACCESS buffer World {
   Agent agents[kAgents];
   vec4 memories[kMemories];  // place, kind, 0
   float codes[kKinds * kDims];
