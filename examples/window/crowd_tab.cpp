@@ -5,7 +5,7 @@ namespace window {
 
 namespace {
 
-constexpr float kFrameMs = 1000.0F / 60, kGap = 24;
+constexpr float kFrameMs = 1000.0F / 60, kColumnGap = 24;
 
 // The colour of an execution's slices.
 ImU32 color_of(std::size_t execution) {
@@ -16,7 +16,7 @@ ImU32 color_of(std::size_t execution) {
 
 void CrowdTab::draw(const Crowd& crowd, const Times& intervals) {
   draw_world(crowd);
-  ImGui::SameLine(0, kGap);
+  ImGui::SameLine(0, kColumnGap);
   ImGui::BeginChild("crowd_right", {0, 0});
   draw_controls();
   draw_slices(crowd);

@@ -3,12 +3,12 @@
 // it.
 //
 //   vkattn_example_window [--heads FILE | --model FOLDER] [--script FILE] [--validate]
-#include <GLFW/glfw3.h>
 
 #include <cstring>
 #include <filesystem>
 
 #include "window/checks.hpp"
+#include "window/glfw.hpp"
 #include "window/session.hpp"
 
 namespace {

@@ -1,10 +1,10 @@
 #include "window/screen.hpp"
 
-#include <GLFW/glfw3.h>
-
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #include <stb_image_write.h>
+
+#include "window/glfw.hpp"
 
 namespace window {
 

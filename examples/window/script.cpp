@@ -1,13 +1,12 @@
 #include "window/script.hpp"
 
-#include <GLFW/glfw3.h>
-
 #include <array>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "window/glfw.hpp"
 #include "window/overlay.hpp"
 
 namespace window {

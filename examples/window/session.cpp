@@ -1,10 +1,9 @@
 #include "window/session.hpp"
 
-#include <GLFW/glfw3.h>
-
 #include <thread>
 
 #include "window/checks.hpp"
+#include "window/glfw.hpp"
 
 namespace window {
 

@@ -8,7 +8,7 @@ namespace window {
 
 namespace {
 
-constexpr VkDeviceSize kFloat = sizeof(float);
+constexpr VkDeviceSize kNumberBytes = sizeof(float);
 
 TextAttention::Shown make(const vkattn::Device& device, const TrainedHeads& trained, Controls controls) {
   const auto begin = std::chrono::steady_clock::now();
@@ -53,11 +53,12 @@ TextAttention::TextAttention(const Gpu& gpu, const TrainedHeads& trained) : gpu_
   constexpr VkBufferUsageFlags kStorage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   constexpr VkDeviceSize kRows = VkDeviceSize{kMostHeads} * kMostTokens;
   for (example::Buffer* each : {&query_, &key_, &output_})
-    *each = example::Buffer(gpu, kRows * kMostDims * kFloat, kStorage);
-  weights_ = example::Buffer(gpu, kRows * kMostTokens * kFloat, kStorage | VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
-  sinks_ = example::Buffer(gpu, kMostHeads * kFloat, kStorage);
+    *each = example::Buffer(gpu, kRows * kMostDims * kNumberBytes, kStorage);
+  weights_ =
+      example::Buffer(gpu, kRows * kMostTokens * kNumberBytes, kStorage | VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
+  sinks_ = example::Buffer(gpu, kMostHeads * kNumberBytes, kStorage);
   for (example::Buffer& each : row_)
-    each = example::Buffer(gpu, kMostTokens * kFloat, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+    each = example::Buffer(gpu, kMostTokens * kNumberBytes, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
 }
 
 TextAttention::~TextAttention() {
@@ -122,8 +123,8 @@ double TextAttention::difference() const {
 void TextAttention::record_row(const Frame& frame, int head, int row) const {
   const auto tokens = static_cast<VkDeviceSize>(shown_.rows.tokens());
   const VkBufferCopy copy{
-      (static_cast<VkDeviceSize>(head) * tokens + static_cast<VkDeviceSize>(row)) * tokens * kFloat, 0,
-      tokens * kFloat};
+      (static_cast<VkDeviceSize>(head) * tokens + static_cast<VkDeviceSize>(row)) * tokens * kNumberBytes, 0,
+      tokens * kNumberBytes};
   vkCmdCopyBuffer(frame.commands, weights_.handle(), row_[frame.slot].handle(), 1, &copy);
   example::barrier(frame.commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                    VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
