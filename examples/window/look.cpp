@@ -78,7 +78,7 @@ void set_style() {
   for (const auto& [index, color] : colors) style.Colors[index] = color;
 }
 
-// A label of the given width above the next item.
+// A label, and below it an item as wide as there is room.
 void label_above(const char* label) {
   soft_text(label);
   ImGui::SetNextItemWidth(-1);
