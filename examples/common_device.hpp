@@ -69,8 +69,11 @@ inline VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
 // must be destroyed last, so declare it before everything else.
 class Gpu {
  public:
-  explicit Gpu(std::uint32_t api_version) : api_version_(api_version) {
-    create_instance();
+  // With the instance extensions that the program needs itself, such as those of a window. Without validation
+  // if `validates` is false.
+  explicit Gpu(std::uint32_t api_version, std::span<const char* const> extensions = {}, bool validates = true)
+      : api_version_(api_version) {
+    create_instance(extensions, validates);
     choose_device();
   }
   Gpu(const Gpu&) = delete;
@@ -100,13 +103,16 @@ class Gpu {
     return std::nullopt;
   }
 
-  // Creates the device with the program's own chain of features and whatever makes attention faster, and
-  // borrows it.
-  void open(std::span<const VkDeviceQueueCreateInfo> queues, void* features = nullptr) {
+  // Creates the device with the program's own features and extensions and whatever makes attention faster,
+  // and borrows it.
+  void open(std::span<const VkDeviceQueueCreateInfo> queues, void* features = nullptr,
+            std::span<const char* const> extensions = {}) {
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
     info.pNext = features;
     info.queueCreateInfoCount = static_cast<std::uint32_t>(queues.size());
     info.pQueueCreateInfos = queues.data();
+    info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+    info.ppEnabledExtensionNames = extensions.data();
     vkattn::PhysicalDeviceDesc physical;
     physical.instance = instance;
     physical.physical_device = physical_device;
@@ -162,14 +168,13 @@ class Gpu {
     });
   }
 
-  // Creates the instance, with validation of calls and of synchronization if the layer is installed.
-  void create_instance() {
+  // Creates the instance, with validation of calls and of synchronization if it is asked for and installed.
+  void create_instance(std::span<const char* const> own_extensions, bool validates) {
 #ifdef EXAMPLE_OWN_VOLK
     if (volkInitialize() != VK_SUCCESS) skip("no Vulkan loader");
 #endif
     const char* layer = "VK_LAYER_KHRONOS_validation";
-    const char* const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
-                                      VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    std::vector<const char*> extensions(own_extensions.begin(), own_extensions.end());
     const VkValidationFeatureEnableEXT synchronization =
         VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     VkValidationFeaturesEXT validation{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
@@ -193,14 +198,16 @@ class Gpu {
     application.apiVersion = api_version_;
     VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
     info.pApplicationInfo = &application;
-    const bool validated = has_layer(layer);
+    const bool validated = validates && has_layer(layer);
     if (validated) {
       info.pNext = &validation;
       info.enabledLayerCount = 1;
       info.ppEnabledLayerNames = &layer;
-      info.enabledExtensionCount = 2;
-      info.ppEnabledExtensionNames = extensions;
+      extensions.insert(extensions.end(),
+                        {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME});
     }
+    info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+    info.ppEnabledExtensionNames = extensions.data();
     const VkResult result = vkCreateInstance(&info, nullptr, &instance);
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) skip("no Vulkan device: no driver was found");
     check(result, "vkCreateInstance");

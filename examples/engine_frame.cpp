@@ -44,6 +44,7 @@ void render(const Frame& frame, const Pipelines& pipelines, VkAttachmentLoadOp l
   info.colorAttachmentCount = 1;
   info.pColorAttachments = &color;
   vkCmdBeginRendering(frame.commands, &info);
+  set_viewport(frame.commands, {{0, 0}, kExtent});
   vkCmdBindPipeline(frame.commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipelines.graphics);
   vkCmdBindDescriptorSets(frame.commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipelines.graphics_layout, 0, 1,
                           &frame.set, 0, nullptr);
@@ -188,7 +189,7 @@ bool run(const Gpu& gpu, std::uint32_t family, const std::string& picture) {
   VkQueue queue = VK_NULL_HANDLE;
   vkGetDeviceQueue(gpu.device, family, 0, &queue);
   const Memory memory(gpu);
-  const Pipelines pipelines(gpu, kExtent, kFramesInFlight);
+  const Pipelines pipelines(gpu, kFramesInFlight);
   const Plans plans = make_plans(gpu.attention());
   const Cache cache(memory);
   const example::CommandPool pool(gpu, family);

@@ -1,0 +1,115 @@
+// A desktop program that shows attention live. It owns its Vulkan device: vkattn borrows it and records into
+// the program's own frames, and shaders of the program draw what attention has written, where it has written
+// it.
+//
+//   vkattn_example_window [--heads FILE | --model FOLDER] [--script FILE] [--validate]
+
+#include <cstring>
+#include <filesystem>
+
+#include "window/checks.hpp"
+#include "window/glfw.hpp"
+#include "window/session.hpp"
+
+namespace {
+
+constexpr int kNoDisplay = 3, kLost = 4;
+constexpr const char* kUsage =
+    "vkattn_example_window [--heads FILE | --model FOLDER] [--script FILE] [--validate]\n\n"
+    "  --heads FILE     Trained heads, such as model.safetensors of examples/train_text; default: those "
+    "beside the source\n"
+    "  --model FOLDER   The folder of such a model: its model.safetensors\n"
+    "  --script FILE    Plays keys and clicks, for tests; examples/window/script.hpp has the commands\n"
+    "  --validate       With the validation layer. Its allocations count as those of record()\n\n"
+    "Exit codes: 1 an error, 3 no display, 4 the device was lost again and again, 77 no Vulkan device.";
+
+struct Options {
+  std::filesystem::path heads = EXAMPLE_HEADS, script;
+  bool validates = false;
+};
+
+[[noreturn]] void refuse(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::exit(EXIT_FAILURE);
+}
+
+Options options_of(int count, char** words) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view word = words[i];
+    if (word == "--help" || word == "-h") {
+      std::printf("Usage: %s\n", kUsage);
+      std::exit(EXIT_SUCCESS);
+    }
+    if (word == "--validate") {
+      options.validates = true;
+      continue;
+    }
+    if (word != "--heads" && word != "--model" && word != "--script")
+      refuse("'" + std::string(word) + "' is no option; --help lists them");
+    if (++i == count) refuse(std::string(word) + " needs a " + (word == "--model" ? "folder" : "file"));
+    const std::filesystem::path path = words[i];
+    std::error_code error;
+    if (word == "--model" && !std::filesystem::exists(path / "model.safetensors", error))
+      refuse(path.string() +
+             " is no model folder: it has no model.safetensors, as examples/train_text writes it");
+    (word == "--script" ? options.script : options.heads) =
+        word == "--model" ? path / "model.safetensors" : path;
+  }
+  return options;
+}
+
+// GLFW's part: the library and a window.
+class Display {
+ public:
+  Display() {
+    if (glfwInit() == GLFW_FALSE) {
+      const char* why = nullptr;
+      glfwGetError(&why);
+      std::fprintf(stderr, "no display (%s): start this in a desktop session, or as xvfb-run -a PROGRAM\n",
+                   why == nullptr ? "GLFW does not say why" : why);
+      std::exit(kNoDisplay);
+    }
+    glfwWindowHint(GLFW_CLIENT_API, GLFW_NO_API);
+    window = glfwCreateWindow(1280, 720, "vkattn: attention, live", nullptr, nullptr);
+    if (window == nullptr) refuse("GLFW cannot open a window");
+    glfwSetWindowSizeLimits(window, 320, 240, GLFW_DONT_CARE, GLFW_DONT_CARE);
+  }
+  Display(const Display&) = delete;
+  Display& operator=(const Display&) = delete;
+  ~Display() {
+    glfwDestroyWindow(window);
+    glfwTerminate();
+  }
+  GLFWwindow* window;
+};
+
+int run(const Options& options) {
+  window::State state{.trained = example::checked(window::TrainedHeads::read(options.heads))};
+  if (!options.script.empty()) state.script = example::checked(window::Script::read(options.script));
+  const Display display;
+  const window::Interface interface(display.window, !state.script);
+  constexpr int kMostLosses = 3;
+  for (int losses = 0; losses < kMostLosses; ++losses) {
+    try {
+      window::Session(display.window, state, options.validates).run();
+      std::printf("%zu frames; allocations in record(): %llu\n", state.frames,
+                  static_cast<unsigned long long>(window::allocations_in_record));
+      return example::exit_code(!state.has_wrong_weights &&
+                                (options.validates || window::allocations_in_record == 0));
+    } catch (const window::DeviceLost& lost) {
+      state.message = std::string("The device was lost in ") + lost.what() + " after " +
+                      std::to_string(state.frames) + " frames. Everything was made again.";
+      std::fprintf(stderr, "%s\n", state.message.c_str());
+    }
+  }
+  std::fprintf(stderr, "the device was lost %d times: look at the system's log, and at the driver\n",
+               kMostLosses);
+  return kLost;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  return run(options_of(count, words));
+}

@@ -1,0 +1,89 @@
+// The window's pictures: a swapchain that follows the window's size, a render pass, and two frames in flight.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "common.hpp"
+
+struct GLFWwindow;
+
+namespace window {
+
+using example::Gpu;
+
+constexpr std::uint32_t kFramesInFlight = 2;
+
+// The device is gone. The program makes a new one.
+struct DeviceLost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Throws DeviceLost if that is what happened, and ends the program at other errors.
+void check(VkResult result, const char* what);
+
+// A frame that is recorded. `slot` is its number among the frames in flight.
+struct Frame {
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  std::uint32_t slot = 0;
+};
+
+class Screen {
+ public:
+  Screen(const Gpu& gpu, std::uint32_t family, VkQueue queue, GLFWwindow* window);
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen();
+
+  // Begins a frame when its slot is free: the device is done with what was recorded there before. No frame if
+  // the window has no area, as when it is minimised, or if its size is changing.
+  [[nodiscard]] std::optional<Frame> begin();
+  void begin_pass(const Frame& frame) const;
+  // Ends the pass, submits and presents. If `picture` is not empty, the frame is also written to that file.
+  void end(const Frame& frame, const std::string& picture);
+  // Waits until the device is done with all frames.
+  void wait() const;
+
+  [[nodiscard]] VkRenderPass render_pass() const { return render_pass_; }
+  [[nodiscard]] VkExtent2D extent() const { return extent_; }
+  [[nodiscard]] std::uint32_t images() const { return static_cast<std::uint32_t>(images_.size()); }
+
+ private:
+  struct Image {
+    VkImage image = VK_NULL_HANDLE;
+    VkImageView view = VK_NULL_HANDLE;
+    VkFramebuffer framebuffer = VK_NULL_HANDLE;
+    VkSemaphore drawn = VK_NULL_HANDLE;
+  };
+  struct Slot {
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    VkFence done = VK_NULL_HANDLE;
+    VkSemaphore acquired = VK_NULL_HANDLE;
+  };
+  void choose_format();
+  void create_render_pass();
+  // Follows the window's size. False if it has no area.
+  [[nodiscard]] bool make_swapchain();
+  void add_images();
+  void destroy_images();
+  void submit(const Slot& slot);
+  void copy(VkCommandBuffer commands, const example::Buffer& pixels) const;
+  void write(const example::Buffer& pixels, const std::string& path) const;
+
+  const Gpu& gpu_;
+  VkQueue queue_;
+  GLFWwindow* window_;
+  VkSurfaceKHR surface_ = VK_NULL_HANDLE;
+  VkSurfaceFormatKHR format_{};
+  VkRenderPass render_pass_ = VK_NULL_HANDLE;
+  VkSwapchainKHR swapchain_ = VK_NULL_HANDLE;
+  VkExtent2D extent_{};
+  std::vector<Image> images_;
+  example::CommandPool pool_;
+  std::array<Slot, kFramesInFlight> slots_{};
+  std::uint32_t slot_ = 0, image_ = 0;
+};
+
+}  // namespace window

@@ -1,0 +1,182 @@
+#include "window/session.hpp"
+
+#include <thread>
+
+#include "window/checks.hpp"
+#include "window/glfw.hpp"
+
+namespace window {
+
+namespace {
+
+std::vector<const char*> instance_extensions() {
+  std::uint32_t count = 0;
+  const char** names = glfwGetRequiredInstanceExtensions(&count);
+  if (names == nullptr)
+    example::skip("no Vulkan for windows: GLFW finds no loader, or no driver that can show pictures");
+  return {names, names + count};
+}
+
+std::uint32_t open(Gpu& gpu) {
+  const std::optional<std::uint32_t> family = gpu.family(VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
+  if (!family) example::skip("no Vulkan device with a queue for graphics and compute");
+  const float priority = 1;
+  VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+  queue.queueFamilyIndex = *family;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  const char* const extensions[] = {VK_KHR_SWAPCHAIN_EXTENSION_NAME};
+  gpu.open({&queue, 1}, nullptr, extensions);
+  return *family;
+}
+
+}  // namespace
+
+Session::Session(GLFWwindow* window, State& state, bool validates)
+    : window_(window),
+      state_(state),
+      gpu_(VK_API_VERSION_1_1, instance_extensions(), validates),
+      family_(open(gpu_)),
+      opened_(Clock::now()) {
+  vkGetDeviceQueue(gpu_.device, family_, 0, &queue_);
+  std::printf(
+      "compiling: the kernel of attention with its pass of weights, the shader of heat maps, Dear ImGui's\n");
+  screen_.emplace(gpu_, family_, queue_, window);
+  timer_.emplace(gpu_, family_);
+  attention_.emplace(gpu_, state.trained);
+  attention_->update(state.text.wanted(), *screen_);  // a worker compiles attention beside the rest
+  overlay_.emplace(gpu_, family_, queue_, *screen_);
+  maps_.emplace(gpu_, screen_->render_pass(), attention_->weights());
+}
+
+void Session::run() {
+  const std::size_t before = state_.frames;
+  while (!has_ended_ && glfwWindowShouldClose(window_) == 0) {
+    glfwPollEvents();
+    frame();
+    if (state_.frames == before + 1) say_first("the first frame");
+    if (attention_->has_work() && !std::exchange(has_shown_weights_, true)) say_first("the first weights");
+    // A screen would wait for its refresh; some servers do not.
+    next_ = std::max(next_ + std::chrono::microseconds(16'667), Clock::now() - std::chrono::milliseconds(17));
+    std::this_thread::sleep_until(next_);
+  }
+  screen_->wait();
+}
+
+void Session::say_first(const char* what) const {
+  const auto seconds = [](Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+  };
+  std::printf("%s: %.2f s after the program's start, %.2f s after its device was made\n", what,
+              seconds(state_.begin), seconds(opened_));
+  std::fflush(stdout);
+}
+
+void Session::frame() {
+  const std::optional<Frame> frame = screen_->begin();
+  if (!frame) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return;
+  }
+  take_times(*frame);
+  Overlay::begin();
+  Script::Play play;
+  if (state_.script) {
+    auto played = state_.script->play(window_, !is_crowd_ ? attention_->is_ready(state_.text.wanted())
+                                                          : state_.crowd.is_between_executions());
+    play = example::checked(std::move(played));
+  }
+  forget_marks();
+  ImGui::NewFrame();
+  is_crowd_ = draw(*frame);
+  ImGui::Render();
+  record(*frame, is_crowd_);
+  screen_->begin_pass(*frame);
+  Overlay::record(frame->commands);
+  screen_->end(*frame, play.picture);
+  ++state_.frames;
+  // The crowd's weights belong to its queries only where an execution has ended.
+  is_check_due_ = is_check_due_ || play.checks;
+  if (is_check_due_ && (!is_crowd_ || state_.crowd.is_between_executions())) {
+    check_weights();
+    is_check_due_ = false;
+  }
+  has_ended_ = play.quits && !is_check_due_;
+}
+
+void Session::take_times(const Frame& frame) {
+  const Clock::time_point now = Clock::now();
+  state_.intervals.add(std::chrono::duration<double, std::milli>(now - last_).count());
+  last_ = now;
+  const std::optional<double> ns = timer_->take(frame);
+  if (!ns) return;
+  if (was_crowd_[frame.slot]) {
+    state_.crowd.measured(frame, *crowd_, *ns);
+  } else {
+    state_.text.measured(*ns);
+  }
+}
+
+bool Session::draw(const Frame& frame) {
+  const ImGuiViewport& viewport = *ImGui::GetMainViewport();
+  ImGui::SetNextWindowPos(viewport.Pos);
+  ImGui::SetNextWindowSize(viewport.Size);
+  constexpr ImGuiWindowFlags kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
+                                      ImGuiWindowFlags_NoSavedSettings |
+                                      ImGuiWindowFlags_NoBringToFrontOnFocus;
+  ImGui::Begin("vkattn", nullptr, kFlags);
+  if (!state_.message.empty()) ImGui::TextColored({0.84F, 0.37F, 0, 1}, "%s", state_.message.c_str());
+  bool is_crowd = false;
+  if (ImGui::BeginTabBar("tabs")) {
+    const bool is_text = ImGui::BeginTabItem("Attention of a text");
+    mark("text_tab");
+    if (is_text) {
+      attention_->update(state_.text.wanted(), *screen_);
+      state_.text.draw(*attention_, *maps_, frame.slot);
+      ImGui::EndTabItem();
+    }
+    is_crowd = ImGui::BeginTabItem("A crowd steered by attention");
+    mark("crowd_tab");
+    if (is_crowd) {
+      make_crowd();
+      state_.crowd.draw(*crowd_, state_.intervals);
+      ImGui::EndTabItem();
+    }
+    ImGui::EndTabBar();
+  }
+  ImGui::End();
+  return is_crowd;
+}
+
+// When its tab is opened first, so that the first frame need not wait for it.
+void Session::make_crowd() {
+  if (crowd_) return;
+  const Clock::time_point begin = Clock::now();
+  crowd_.emplace(gpu_, screen_->render_pass());
+  std::printf("compiled the crowd's attention and its shaders in %.2f s; %zu dispatches\n",
+              std::chrono::duration<double>(Clock::now() - begin).count(), crowd_->dispatches());
+}
+
+void Session::record(const Frame& frame, bool is_crowd) {
+  was_crowd_[frame.slot] = is_crowd;
+  if (is_crowd) {
+    const float seconds = std::min(state_.intervals.values.back() / 1e3F, 0.05F);
+    state_.crowd.record(frame, *crowd_, seconds, *timer_);
+  } else {
+    state_.text.record(frame, *attention_, *timer_);
+  }
+}
+
+void Session::check_weights() {
+  screen_->wait();
+  const double difference = is_crowd_ ? crowd_->difference() : attention_->difference();
+  const Times& times = is_crowd_ ? state_.crowd.times() : state_.text.times();
+  std::printf(
+      "%s: largest difference from the formula %.1e; %zu times on the device: median %.2f ms, 99 %% below "
+      "%.2f ms\n",
+      is_crowd_ ? "crowd" : "text", difference, times.values.size(), share_of(times.values, 0.5),
+      share_of(times.values, 0.99));
+  if (!(difference < 2e-5)) state_.has_wrong_weights = true;
+}
+
+}  // namespace window
