@@ -61,11 +61,11 @@ void compile_all(const std::vector<std::function<vkattn::Result<void>()>>& plans
       if (!status && !error) error = status.error();
     }
   };
-  std::vector<std::jthread> threads;
+  std::vector<std::thread> threads;
   const std::size_t count = std::min<std::size_t>(plans.size(), std::thread::hardware_concurrency());
   for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
   work();
-  threads.clear();
+  for (std::thread& each : threads) each.join();
   if (error) checked(vkattn::Result<void>(*error));
 }
 

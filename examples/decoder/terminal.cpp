@@ -39,8 +39,8 @@ void refuse(const std::string& sentence) {
 }
 
 bool ProgressLine::is_due() const {
-  const auto every = is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10);
-  return !shown_ || Clock::now() - shown_at_ >= every;
+  return Clock::now() - shown_at_ >=
+         (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10));
 }
 
 void ProgressLine::show(const std::string& text, double share) {

@@ -32,7 +32,7 @@ class ProgressLine {
 
  private:
   bool is_terminal_ = is_terminal(2), shown_ = false;
-  Clock::time_point shown_at_{};
+  Clock::time_point shown_at_ = Clock::now();
 };
 
 // While it lives, Ctrl-C only sets a flag.

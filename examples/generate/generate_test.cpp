@@ -69,9 +69,7 @@ Options options_for(const Path& folder, const Expected& expected) {
 // deviation, and counts the tokens that agree.
 double largest_error(const Options& options, const Expected& expected, std::size_t& agreeing) {
   Speaker speaker(options);
-  std::vector<Tokens> texts = {expected.prompt_tokens};
-  std::vector<std::int64_t> read = {0};
-  Tokens chosen(1);
+  Speaker::Texts texts({expected.prompt_tokens});
   const std::vector<float>& wanted =
       options.weights.empty() ? expected.logits : expected.in_blocks.at(options.weights);
   const std::size_t width = wanted.size() / expected.greedy.size();
@@ -80,14 +78,14 @@ double largest_error(const Options& options, const Expected& expected, std::size
   const double deviation = std::sqrt(square / static_cast<double>(wanted.size()));
   agreeing = 0;
   for (std::size_t step = 0; step < expected.greedy.size(); ++step) {
-    while (read[0] < static_cast<std::int64_t>(texts[0].size())) speaker.read(texts, read, chosen);
-    agreeing += chosen[0] == expected.greedy[step] ? 1U : 0U;
+    while (texts.left(0) > 0) speaker.read(texts);
+    agreeing += texts.chosen[0] == expected.greedy[step] ? 1U : 0U;
     const std::vector<float> logits = speaker.graph().logits();
     for (std::size_t i = 0; i < width; ++i) {
       const double error = std::abs(static_cast<double>(logits[i] - wanted[step * width + i])) / deviation;
       largest = std::isnan(error) ? error : std::max(largest, error);
     }
-    texts[0].push_back(expected.greedy[step]);
+    texts.tokens[0].push_back(expected.greedy[step]);
   }
   for (const std::string& message : speaker.validation_messages()) expect(false, message);
   return largest;
@@ -166,13 +164,11 @@ void test_distribution(const Path& folder, const Expected& expected) {
   std::size_t many = 0;
   while (kept < 0.8 * sum) kept += shares[order[many++]];
   constexpr int kDraws = 1500;
+  Speaker::Texts texts({expected.prompt_tokens});
   for (int draw = 0; draw < kDraws; ++draw) {
-    std::vector<std::int64_t> read = {
-        static_cast<std::int64_t>(draw == 0 ? 0 : expected.prompt_tokens.size() - 1)};
-    Tokens chosen(1);
-    while (read[0] < static_cast<std::int64_t>(expected.prompt_tokens.size()))
-      speaker.read({expected.prompt_tokens}, read, chosen);
-    ++counts[chosen[0]];
+    if (draw > 0) --texts.read[0];  // the last token of the prompt again
+    while (texts.left(0) > 0) speaker.read(texts);
+    ++counts[texts.chosen[0]];
   }
   double square = 0, outside = kDraws;
   for (std::size_t i = 0; i < many; ++i) {

@@ -12,7 +12,7 @@ namespace generate {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 Family llama_family(const char* architecture, bool has_qkv_biases) {
   return {.architecture = architecture,
@@ -76,14 +76,14 @@ const std::array<Family, 5>& families() {
 
 // A value of the configuration; null counts as missing.
 template <class T>
-T value(const json& config, const char* name, T otherwise) {
+T value(const Json& config, const char* name, T otherwise) {
   const auto found = config.find(name);
   return found == config.end() || found->is_null() ? otherwise : found->get<T>();
 }
 
 // A size that must be there. The first that is missing or out of range is kept as the refusal.
 struct Sizes {
-  const json& config;
+  const Json& config;
   std::string refusal = {};
 
   std::int64_t get(const char* name, std::int64_t most, std::int64_t otherwise = 0) {
@@ -98,10 +98,10 @@ struct Sizes {
 constexpr std::int64_t kMost = 1 << 24;
 
 // Frequencies of rotary embedding with the published scalings. Returns an empty text, or the unknown scaling.
-std::string set_frequencies(Model& model, const json& config) {
-  const json none = json::object();
+std::string set_frequencies(Model& model, const Json& config) {
+  const Json none = Json::object();
   const auto given = config.find("rope_scaling"), newer = config.find("rope_parameters");
-  const json& scaling = newer != config.end() && newer->is_object()   ? *newer
+  const Json& scaling = newer != config.end() && newer->is_object()   ? *newer
                         : given != config.end() && given->is_object() ? *given
                                                                       : none;
   const double base = value(config, "rope_theta", value(scaling, "rope_theta", 10000.0));
@@ -138,7 +138,7 @@ std::string set_frequencies(Model& model, const json& config) {
   return {};
 }
 
-void set_windows(Model& model, const json& config) {
+void set_windows(Model& model, const Json& config) {
   const auto window = value<std::int64_t>(config, "sliding_window", 0);
   const std::string architecture = model.family->architecture;
   const bool is_qwen = architecture == "Qwen2ForCausalLM";
@@ -150,14 +150,14 @@ void set_windows(Model& model, const json& config) {
   }
 }
 
-void add_ends(Model& model, const json& config) {
+void add_ends(Model& model, const Json& config) {
   const auto end = config.find("eos_token_id");
   if (end == config.end() || end->is_null()) return;
-  for (const json& token : end->is_array() ? *end : json::array({*end}))
+  for (const Json& token : end->is_array() ? *end : Json::array({*end}))
     model.ends.push_back(token.get<std::uint32_t>());
 }
 
-std::string set_sizes(Model& model, const json& config) {
+std::string set_sizes(Model& model, const Json& config) {
   Sizes sizes{config};
   const bool is_gpt2 = model.family->positions != nullptr;
   model.vocabulary = sizes.get("vocab_size", kMost);
@@ -177,7 +177,7 @@ std::string set_sizes(Model& model, const json& config) {
   return {};
 }
 
-std::string set_numbers(Model& model, const json& config) {
+std::string set_numbers(Model& model, const Json& config) {
   const bool is_gpt2 = model.family->positions != nullptr;
   const std::string activation =
       value<std::string>(config, is_gpt2 ? "activation_function" : "hidden_activation",
@@ -201,7 +201,7 @@ std::string set_numbers(Model& model, const json& config) {
   return {};
 }
 
-vkattn::Result<Model> model_of(const json& config) {
+vkattn::Result<Model> model_of(const Json& config) {
   const auto architectures = value<std::vector<std::string>>(config, "architectures", {});
   const std::string name = architectures.empty() ? "" : architectures.front();
   const auto family =
@@ -239,14 +239,14 @@ vkattn::Result<Model> read_model(const std::filesystem::path& folder) {
   const auto text = file_text(path);
   if (!text) return text.error();
   try {
-    const json config = json::parse(*text);
+    const Json config = Json::parse(*text);
     auto model = model_of(config);
     if (!model) return refusal(path.string() + ": " + model.error().message);
     add_ends(*model, config);
     const auto more = file_text(folder / "generation_config.json");  // has the ends of models for dialogues
-    if (more) add_ends(*model, json::parse(*more));
+    if (more) add_ends(*model, Json::parse(*more));
     return model;
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     return refusal(path.string() + " is no configuration: " + error.what());
   }
 }

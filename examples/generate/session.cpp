@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <thread>
 
 #include "decoder/terminal.hpp"
@@ -188,45 +189,45 @@ void Speaker::execute(Graph::Pass pass, bool chooses) {
   (void)checked(runtime_->execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
 }
 
-void Speaker::read(const std::vector<std::vector<std::uint32_t>>& texts, std::vector<std::int64_t>& read,
-                   std::vector<std::uint32_t>& chosen) {
+void Speaker::read(Texts& texts) {
   std::int64_t left = 0, most = 0;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::int64_t rows = static_cast<std::int64_t>(texts[i].size()) - read[i];
-    left += rows;
-    most = std::max(most, rows);
+  const std::size_t count = texts.tokens.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    left += texts.left(i);
+    most = std::max(most, texts.left(i));
   }
   using Pass = Graph::Pass;
-  const Pass pass = most <= 1                              ? Pass::kStep
-                    : left < graph_->rows_of(Pass::kChunk) ? Pass::kFew
-                                                           : Pass::kChunk;
+  const Pass pass = most <= 1 ? Pass::kStep : left < graph_options_.chunk ? Pass::kFew : Pass::kChunk;
   std::int64_t room = graph_->rows_of(pass);
   Rows rows;
-  std::vector<bool> is_read(texts.size());
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::int64_t taken = std::min(room, static_cast<std::int64_t>(texts[i].size()) - read[i]);
-    const auto begin = texts[i].begin() + read[i];
+  std::vector<std::size_t> whole;  // texts that are read to their ends
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t taken = std::min(room, texts.left(i));
+    const auto begin = texts.tokens[i].begin() + texts.read[i];
     rows.tokens.insert(rows.tokens.end(), begin, begin + taken);
     rows.counts.push_back(taken);
-    rows.positions.push_back(read[i]);
-    read[i] += taken;
+    rows.positions.push_back(texts.read[i]);
+    texts.read[i] += taken;
     room -= taken;
-    is_read[i] = taken > 0 && read[i] == static_cast<std::int64_t>(texts[i].size());
+    if (taken > 0 && texts.left(i) == 0) whole.push_back(i);
   }
   graph_->write(rows, options_.sampling);
-  const bool chooses = std::ranges::find(is_read, true) != is_read.end();
-  execute(pass, chooses);
-  if (!chooses) return;
+  execute(pass, !whole.empty());
+  if (whole.empty()) return;
   const std::vector<std::uint32_t> tokens = graph_->chosen();
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (is_read[i]) chosen[i] = tokens[i];
-  }
+  for (const std::size_t i : whole) texts.chosen[i] = tokens[i];
   ++options_.sampling.draw;
 }
 
 Outcome Speaker::run() {
   Outcome outcome;
-  generate(outcome);
+  outcome.tokens.resize(prompts_.size());
+  const decoder::Interrupts interrupts;
+  Texts texts(prompts_);
+  if (read_prompts(texts)) write_texts(texts, outcome);
+  std::size_t tokens = 0;
+  for (const auto& each : outcome.tokens) tokens += each.size();
+  print_figures(tokens);
   if (!options_.picture.empty()) {
     std::vector<std::uint32_t> all = prompts_.front();
     all.insert(all.end(), outcome.tokens.front().begin(), outcome.tokens.front().end());
@@ -236,107 +237,101 @@ Outcome Speaker::run() {
   return outcome;
 }
 
-void Speaker::generate(Outcome& outcome) {
-  const decoder::Interrupts interrupts;
-  const bool is_terminal = decoder::is_terminal(1);
-  const std::size_t count = prompts_.size();
-  std::vector<std::vector<std::uint32_t>> texts = prompts_;
-  std::vector<std::int64_t> read(count);
-  std::vector<std::uint32_t> chosen(count);
-  std::vector<Utf8Stream> streams(count);
-  std::vector<bool> ended(count);
-  std::size_t prompt_tokens = 0;
-  for (const auto& prompt : prompts_) prompt_tokens += prompt.size();
+// False if it was interrupted.
+bool Speaker::read_prompts(Texts& texts) {
+  for (const auto& prompt : prompts_) prompt_tokens_ += prompt.size();
   const auto begin = Clock::now();
   decoder::ProgressLine line;
-  const auto is_reading = [&] {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (read[i] < static_cast<std::int64_t>(prompts_[i].size())) return true;
-    }
-    return false;
-  };
-  std::size_t done = 0;
-  while (is_reading() && !decoder::Interrupts::came()) {
-    if (line.is_due() && done > 0)
+  for (std::size_t done = 0; done < prompt_tokens_;) {
+    if (decoder::Interrupts::came()) return false;
+    if (line.is_due())
       line.show(
-          "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens) + " tokens",
-          static_cast<double>(done) / static_cast<double>(prompt_tokens));
-    this->read(texts, read, chosen);
-    done = 0;
-    for (const std::int64_t each : read) done += static_cast<std::size_t>(each);
+          "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
+          static_cast<double>(done) / static_cast<double>(prompt_tokens_));
+    read(texts);
+    done = static_cast<std::size_t>(std::accumulate(texts.read.begin(), texts.read.end(), std::int64_t{0}));
   }
   line.remove();
-  outcome.tokens.resize(count);
-  if (is_reading()) return;
   first_token_ = seconds_since(begin);
-  const auto show = [&](std::size_t i, const std::string& text) {
-    if (count == 1)
-      std::fputs(printable(text, is_terminal).c_str(), stdout), std::fflush(stdout);
-    else
-      outputs_[i] += text;
-  };
-  outputs_ = options_.prompts;
-  if (count == 1) show(0, options_.prompts.front());
-  const auto decoding = Clock::now();
-  for (std::int64_t step = 0;; ++step) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (ended[i]) continue;
-      ended[i] = std::ranges::find(model_.ends, chosen[i]) != model_.ends.end();
-      if (ended[i]) continue;
-      outcome.tokens[i].push_back(chosen[i]);
-      show(i, streams[i].add(tokenizer_.bytes(chosen[i])));
-      texts[i].push_back(chosen[i]);
-      ended[i] = static_cast<std::int64_t>(outcome.tokens[i].size()) == options_.tokens ||
-                 static_cast<std::int64_t>(texts[i].size()) >= graph_options_.context;
-      if (ended[i]) texts[i].resize(static_cast<std::size_t>(read[i]));  // nothing of it is read any more
-    }
-    if (std::ranges::find(ended, false) == ended.end() || decoder::Interrupts::came()) break;
-    if (count > 1 && line.is_due()) line.show("token " + std::to_string(step + 1) + " of each text", -1);
-    this->read(texts, read, chosen);
-  }
-  decoding_ = seconds_since(decoding);
-  line.remove();
-  for (std::size_t i = 0; i < count; ++i) show(i, streams[i].finish());
-  if (count == 1) std::printf("\n");
-  for (std::size_t i = 0; count > 1 && i < count; ++i)
-    std::printf("--- prompt %zu\n%s\n", i + 1, printable(outputs_[i], is_terminal).c_str());
-  std::fflush(stdout);
-  std::size_t tokens = 0;
-  for (const auto& each : outcome.tokens) tokens += each.size();
-  print_figures(prompt_tokens, tokens);
+  return true;
 }
 
-void Speaker::print_figures(std::size_t prompt_tokens, std::size_t tokens) const {
+// Adds the chosen token to a text. False at its end.
+bool Speaker::take_chosen(Texts& texts, std::size_t text, std::vector<std::uint32_t>& tokens) const {
+  if (std::ranges::find(model_.ends, texts.chosen[text]) != model_.ends.end()) return false;
+  tokens.push_back(texts.chosen[text]);
+  const bool is_last = static_cast<std::int64_t>(tokens.size()) == options_.tokens ||
+                       texts.read[text] + 1 >= graph_options_.context;
+  if (!is_last) texts.tokens[text].push_back(texts.chosen[text]);  // is read in the next step
+  return !is_last;
+}
+
+// One text is streamed; several are printed one after the other.
+void Speaker::write_texts(Texts& texts, Outcome& outcome) {
+  const std::size_t count = prompts_.size();
+  const bool is_terminal = decoder::is_terminal(1);
+  std::vector<std::string> outputs = options_.prompts;
+  std::vector<Utf8Stream> streams(count);
+  const auto flush = [&] {
+    if (count > 1) return;
+    std::fputs(printable(std::exchange(outputs[0], {}), is_terminal).c_str(), stdout);
+    std::fflush(stdout);
+  };
+  std::vector<bool> writes(count, true);
+  const auto begin = Clock::now();
+  decoder::ProgressLine line;
+  for (std::int64_t step = 1; !decoder::Interrupts::came(); ++step) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!writes[i]) continue;
+      const std::size_t before = outcome.tokens[i].size();
+      writes[i] = take_chosen(texts, i, outcome.tokens[i]);
+      if (outcome.tokens[i].size() > before) outputs[i] += streams[i].add(tokenizer_.bytes(texts.chosen[i]));
+    }
+    flush();
+    if (std::ranges::find(writes, true) == writes.end()) break;
+    if (count > 1 && line.is_due()) line.show("token " + std::to_string(step) + " of each text", -1);
+    read(texts);
+  }
+  decoding_ = seconds_since(begin);
+  line.remove();
+  for (std::size_t i = 0; i < count; ++i) outputs[i] += streams[i].finish() + "\n";
+  flush();
+  for (std::size_t i = 0; count > 1 && i < count; ++i)
+    std::printf("--- prompt %zu\n%s", i + 1, printable(outputs[i], is_terminal).c_str());
+  std::fflush(stdout);
+}
+
+void Speaker::print_figures(std::size_t tokens) const {
   const auto rate = [](std::size_t count, double seconds) {
     return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
   };
-  std::fprintf(stderr, "\n%s on %s\n", model_.family->architecture,
-               runtime_->device().capabilities().device_name.c_str());
+  const std::size_t decoded =
+      tokens - std::min(tokens, prompts_.size());  // the first of each is the prompt's
   std::fprintf(
       stderr,
-      "loaded in %.1f s; the first token came after %.2f s: %zu tokens of the prompt, %.1f tokens/s\n",
-      loading_, first_token_, prompt_tokens, rate(prompt_tokens, first_token_));
-  const std::size_t texts = prompts_.size(), decoded = tokens > texts ? tokens - texts : 0;
-  std::fprintf(stderr, "%zu tokens written, %.1f tokens/s\n", tokens, rate(decoded, decoding_));
-  std::fprintf(stderr, "memory: weights %s (%s), cache %s (%s, %lld keys)\n",
-               megabytes(weights_.bytes()).c_str(),
-               std::string(vkattn::name(weights_.layers.front().qkv.type)).c_str(),
-               megabytes(cache_bytes(model_, graph_options_).all).c_str(), options_.cache.c_str(),
-               static_cast<long long>(graph_options_.context));
-  if (slices_.empty()) return;
+      "\n%s on %s\nloaded in %.1f s; first token after %.2f s (%zu tokens of the prompt, %.1f tokens/s)\n"
+      "%zu tokens written, %.1f tokens/s\nmemory: weights %s (%s), cache %s (%s, %lld keys)\n",
+      model_.family->architecture, runtime_->device().capabilities().device_name.c_str(), loading_,
+      first_token_, prompt_tokens_, rate(prompt_tokens_, first_token_), tokens, rate(decoded, decoding_),
+      megabytes(weights_.bytes()).c_str(), vkattn::name(weights_.layers.front().qkv.type).data(),
+      megabytes(cache_bytes(model_, graph_options_).all).c_str(), options_.cache.c_str(),
+      static_cast<long long>(graph_options_.context));
+  if (!slices_.empty()) print_frames(decoded);
+}
+
+void Speaker::print_frames(std::size_t tokens) const {
   std::vector<double> slices = slices_;
   std::ranges::sort(slices);
   const auto at = [&](double share) {
     return slices[static_cast<std::size_t>(share * static_cast<double>(slices.size() - 1))];
   };
   const auto longer = std::ranges::count_if(slices, [&](double ms) { return ms > options_.frame_budget_ms; });
-  std::fprintf(stderr,
-               "frames: budget %.2f ms; a slice took %.2f ms (median), %.2f ms (p95), %.2f ms at most; %lld "
-               "of %zu took longer; "
-               "%.1f frames a token\n",
-               options_.frame_budget_ms, at(0.5), at(0.95), at(1), static_cast<long long>(longer),
-               slices.size(),
-               static_cast<double>(slices.size()) / static_cast<double>(std::max<std::size_t>(decoded, 1)));
+  std::fprintf(
+      stderr,
+      "frames: budget %.2f ms; a slice took %.2f ms (median), %.2f ms (p95), %.2f ms at most; %lld of %zu "
+      "took longer; %.1f frames a token\n",
+      options_.frame_budget_ms, at(0.5), at(0.95), at(1), static_cast<long long>(longer), slices.size(),
+      static_cast<double>(slices.size()) / static_cast<double>(std::max<std::size_t>(tokens, 1)));
 }
 
 // The heads of one layer over a text of at most kMost tokens, which is read again.

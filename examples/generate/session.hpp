@@ -48,10 +48,20 @@ class Speaker {
   [[nodiscard]] const std::vector<std::string>& validation_messages() const {
     return runtime_->validation_messages();
   }
-  // Reads the next rows of all texts in as few passes as there can be; a choice is made for each text that
-  // has no rows left. `texts` has all tokens of each, and `read` how many were read.
-  void read(const std::vector<std::vector<std::uint32_t>>& texts, std::vector<std::int64_t>& read,
-            std::vector<std::uint32_t>& chosen);
+  // All tokens of each text, how many of them were read, and the token that is chosen behind each that was
+  // read whole.
+  struct Texts {
+    std::vector<std::vector<std::uint32_t>> tokens;
+    std::vector<std::int64_t> read;
+    std::vector<std::uint32_t> chosen;
+    explicit Texts(std::vector<std::vector<std::uint32_t>> given)
+        : tokens(std::move(given)), read(tokens.size()), chosen(tokens.size()) {}
+    [[nodiscard]] std::int64_t left(std::size_t text) const {
+      return static_cast<std::int64_t>(tokens[text].size()) - read[text];
+    }
+  };
+  // Reads the next rows of all texts in one pass.
+  void read(Texts& texts);
 
  private:
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> encoded() const;
@@ -60,9 +70,12 @@ class Speaker {
   void prepare();
   void execute(Graph::Pass pass, bool chooses);
   void execute_in_frames(const decoder::Steps& steps);
-  void generate(Outcome& outcome);
+  [[nodiscard]] bool read_prompts(Texts& texts);
+  void write_texts(Texts& texts, Outcome& outcome);
+  [[nodiscard]] bool take_chosen(Texts& texts, std::size_t text, std::vector<std::uint32_t>& tokens) const;
   void draw(const std::vector<std::uint32_t>& tokens);
-  void print_figures(std::size_t prompt_tokens, std::size_t tokens) const;
+  void print_figures(std::size_t tokens) const;
+  void print_frames(std::size_t tokens) const;
 
   Options options_;
   Model model_;
@@ -74,7 +87,7 @@ class Speaker {
   Weights weights_;
   std::optional<Graph> graph_;
   double loading_ = 0, prefill_ = 0, first_token_ = 0, decoding_ = 0;  // seconds
-  std::vector<std::string> outputs_;                                   // of several prompts
+  std::size_t prompt_tokens_ = 0;
   std::optional<vkattn::FrameBudget> frames_;
   std::vector<double> slices_;  // ms
 };

@@ -55,13 +55,17 @@ std::uint64_t pair_key(std::uint32_t left, std::uint32_t right) {
   return static_cast<std::uint64_t>(left) << 32U | right;
 }
 
+std::string taken(GError* error) {
+  std::string message = error->message;
+  g_error_free(error);
+  return message;
+}
+
 std::shared_ptr<GRegex> compiled(const std::string& pattern) {
   GError* error = nullptr;
   GRegex* const regex = g_regex_new(pattern.c_str(), G_REGEX_OPTIMIZE, GRegexMatchFlags{}, &error);
   if (regex != nullptr) return {regex, g_regex_unref};
-  const std::string why = error->message;
-  g_error_free(error);
-  throw std::runtime_error("the pattern '" + pattern + "' cannot be read: " + why);
+  throw std::runtime_error("the pattern '" + pattern + "' cannot be read: " + taken(error));
 }
 
 // The byte of a token such as <0x0A>, or nothing.
@@ -250,7 +254,7 @@ void Tokenizer::read_beginning(const Json& json) {
   }
 }
 
-vkattn::Result<std::vector<std::uint32_t>> Tokenizer::encode(std::string_view text) const {
+vkattn::Result<std::vector<std::uint32_t>> Tokenizer::encode(std::string_view text) const try {
   const gchar* end = nullptr;
   if (g_utf8_validate(text.data(), static_cast<gssize>(text.size()), &end) == 0)
     return refusal("the text is no UTF-8 at its byte " + std::to_string(end - text.data()));
@@ -276,6 +280,8 @@ vkattn::Result<std::vector<std::uint32_t>> Tokenizer::encode(std::string_view te
     if (found->takes_right) text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
   }
   return tokens;
+} catch (const std::runtime_error& error) {
+  return refusal(std::string("the text cannot be split: ") + error.what());
 }
 
 std::string Tokenizer::normalized(std::string text) const {
@@ -334,15 +340,17 @@ std::vector<std::string> Tokenizer::split(const Splitter& splitter,
       }
     };
     GMatchInfo* match = nullptr;
+    GError* error = nullptr;
     g_regex_match_full(splitter.pattern.get(), piece.data(), static_cast<gssize>(piece.size()), 0,
-                       GRegexMatchFlags{}, &match, nullptr);
-    for (; g_match_info_matches(match) != 0; g_match_info_next(match, nullptr)) {
+                       GRegexMatchFlags{}, &match, &error);
+    for (; error == nullptr && g_match_info_matches(match) != 0; g_match_info_next(match, &error)) {
       gint from = 0, to = 0;
       g_match_info_fetch_pos(match, 0, &from, &to);
       add(static_cast<std::size_t>(from), false);
       add(static_cast<std::size_t>(to), true);
     }
     g_match_info_free(match);
+    if (error != nullptr) throw std::runtime_error(taken(error));
     add(piece.size(), false);
     if (!waiting.empty()) result.push_back(waiting);
   }

@@ -36,9 +36,9 @@ vkattn::Result<std::set<std::string>> shards_of(const std::filesystem::path& ind
   if (!text)
     return refusal(index.parent_path().string() + " has no model.safetensors and no " +
                    index.filename().string());
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (!json.is_object() || map == json.end() || !map->is_object() || map->empty())
+  const auto index_json = nlohmann::json::parse(*text, nullptr, false);
+  const auto map = index_json.is_object() ? index_json.find("weight_map") : index_json.end();
+  if (!index_json.is_object() || map == index_json.end() || !map->is_object() || map->empty())
     return refusal(index.string() + " has no weight_map");
   std::set<std::string> files;
   for (const auto& [tensor, file] : map->items()) {

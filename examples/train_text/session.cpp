@@ -101,8 +101,9 @@ class Session {
 
 void Session::train(const Trainer& trainer, const Parameters& parameters) {
   constexpr double kSaveSeconds = 60;
-  const auto begin = Clock::now();
+  auto begin = Clock::now();
   double saved = 0;
+  bool is_first = true;
   decoder::ProgressLine line;
   std::vector<float>& losses = progress_.losses;
   const auto share = [&] {
@@ -118,11 +119,14 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     return std::string(text.data());
   };
   const decoder::Interrupts interrupts;
+  if (decoder::is_terminal(2)) line.show("the first step, for which some drivers compile", 0);
   while (share() < 1 && !decoder::Interrupts::came()) {
     const auto step = static_cast<std::int64_t>(losses.size()) + 1;
     const Batch batch = corpus_.draw(progress_.batch, progress_.seed, step);
     const double loss = trainer.train(batch, {.rate = rate_at(progress_.rate, step)}, step);
     losses.push_back(static_cast<float>(loss));
+    // Some drivers compile when a pipeline is first used, which no clock of the training counts.
+    if (std::exchange(is_first, false)) begin = Clock::now();
     if (!std::isfinite(loss))
       refuse("the loss is no number any more at step " + std::to_string(step) +
              "; a smaller --rate may help");
