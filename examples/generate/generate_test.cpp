@@ -1,25 +1,20 @@
 // Tests the example on checkpoints of make_checkpoints.py: logits and tokens against PyTorch's, with each
 // type of cache and weights, in chunks, slices and batches; sampling, the tokenizer, and what is refused.
 // Words: folders whose subfolders are checkpoints.
+#include "generate/generate_test.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "generate/session.hpp"
 
 namespace generate {
 namespace {
 
-using nlohmann::json;
-using Path = std::filesystem::path;
-using Tokens = std::vector<std::uint32_t>;
-
 int failures = 0;
+
+}  // namespace
 
 void expect(bool holds, const std::string& what) {
   if (holds) return;
@@ -27,33 +22,28 @@ void expect(bool holds, const std::string& what) {
   ++failures;
 }
 
+Expected::Expected(const Path& folder) {
+  auto file = decoder::checked(vkattn::SafetensorsFile::open(folder / "expected.safetensors"));
+  prompt = file.metadata().at("prompt");
+  const auto numbers = [&](const char* name) {
+    std::vector<std::int64_t> wide(file.find(name)->bytes / sizeof(std::int64_t));
+    decoder::checked(file.read(*file.find(name), std::as_writable_bytes(std::span(wide))));
+    return Tokens(wide.begin(), wide.end());
+  };
+  prompt_tokens = numbers("prompt");
+  greedy = numbers("greedy");
+  logits = decoder::checked(file.read_floats("logits"));
+  in_blocks["q8_0"] = decoder::checked(file.read_floats("logits_q8_0"));
+  in_blocks["q4_0"] = decoder::checked(file.read_floats("logits_q4_0"));
+}
+
+namespace {
+
 bool has_validation() {
   vkattn::RuntimeOptions options;
   options.validation = true;
   return vkattn::Runtime::create(options).ok();
 }
-
-// What make_checkpoints.py has computed.
-struct Expected {
-  explicit Expected(const Path& folder) {
-    auto file = decoder::checked(vkattn::SafetensorsFile::open(folder / "expected.safetensors"));
-    prompt = file.metadata().at("prompt");
-    const auto numbers = [&](const char* name) {
-      std::vector<std::int64_t> wide(file.find(name)->bytes / sizeof(std::int64_t));
-      decoder::checked(file.read(*file.find(name), std::as_writable_bytes(std::span(wide))));
-      return Tokens(wide.begin(), wide.end());
-    };
-    prompt_tokens = numbers("prompt");
-    greedy = numbers("greedy");
-    logits = decoder::checked(file.read_floats("logits"));
-    in_blocks["q8_0"] = decoder::checked(file.read_floats("logits_q8_0"));
-    in_blocks["q4_0"] = decoder::checked(file.read_floats("logits_q4_0"));
-  }
-  std::string prompt;
-  Tokens prompt_tokens, greedy;
-  std::vector<float> logits;                            // of each greedy token
-  std::map<std::string, std::vector<float>> in_blocks;  // the same with quantised weights, by their type
-};
 
 Options options_for(const Path& folder, const Expected& expected) {
   Options options;
@@ -185,8 +175,6 @@ void test_distribution(const Path& folder, const Expected& expected) {
 
 }  // namespace
 }  // namespace generate
-
-#include "generate/generate_test_files.hpp"
 
 int main(int count, char** words) {
   using namespace generate;

@@ -251,7 +251,8 @@ void Graph::add_attention(Steps& steps, std::size_t layer, Pass pass) {
 // Keys and values go to the cache, and queries attend over it. Queries and keys are turned by their
 // positions.
 void Graph::add_cached(Steps& steps, std::size_t layer, Pass pass) {
-  const std::int64_t rows = rows_of(pass), most = pass == Pass::kStep ? 1 : rows;  // of one text
+  const std::int64_t rows = rows_of(pass);
+  const std::int64_t most = pass == Pass::kStep ? 1 : std::min(rows, options_.context);  // of one text
   const Cache& cache = caches_[layer];
   const vkattn::TensorDesc in_qkv{.strides = vkattn::Strides{0, model_.head_dim, model_.qkv_width(), 1},
                                   .alignment_bytes = model_.head_dim % 4 == 0 ? 16U : 4U};

@@ -123,6 +123,10 @@ GraphOptions Speaker::sizes() const {
   sizes.chunk = std::max(options_.chunk, sizes.texts);
   if (options_.frame_budget_ms > 0)
     sizes.max_dispatch_ns = static_cast<std::uint64_t>(options_.frame_budget_ms * 5e5);
+  if (options_.layer >= model_.layers)
+    refuse("--layer is " + std::to_string(options_.layer) + ", and the model's layers are 0 to " +
+           std::to_string(model_.layers - 1));
+  if (!options_.picture.empty()) checked(vkattn::picture::check_support());
   if (model_.head_dim % vkattn::block_elements(sizes.cache) != 0)
     refuse("--cache " + options_.cache + " has blocks of 32, and heads have " +
            std::to_string(model_.head_dim) + " elements");
@@ -366,8 +370,9 @@ void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
         {"head " + std::to_string(head), "", {from, from + static_cast<std::ptrdiff_t>(count * count)}});
   }
   checked(vkattn::picture::write_file(options_.picture, draw_heat_map(map, vkattn::picture::Format::kPng)));
-  std::fprintf(stderr, "%s shows %zu heads of layer %lld over %zu tokens\n", options_.picture.c_str(), heads,
-               static_cast<long long>(options.shown_layer), count);
+  std::fprintf(stderr, "%s shows %zu of %lld heads of layer %lld over %zu tokens\n", options_.picture.c_str(),
+               heads, static_cast<long long>(model_.heads), static_cast<long long>(options.shown_layer),
+               count);
 }
 
 }  // namespace generate

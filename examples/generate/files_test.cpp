@@ -1,8 +1,16 @@
-// The parts of generate_test.cpp that need no device: the tokenizer, and files that are refused.
-#pragma once
+// The tests of generate that need no device: the tokenizer, and files that are refused.
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "generate/generate_test.hpp"
+#include "generate/weights.hpp"
 
 namespace generate {
-namespace {
+
+using Json = nlohmann::json;
 
 void test_tokenizer(const Path& folder, const Expected& expected) {
   const auto tokenizer = Tokenizer::open(folder / "tokenizer.json");
@@ -28,10 +36,12 @@ void test_tokenizer(const Path& folder, const Expected& expected) {
          "a prompt that is no UTF-8 is refused");
 }
 
+namespace {
+
 // A tokenizer of the alphabet with these steps, and what it makes of a text: texts of tokens with bars
 // between.
-std::string pieces_of(const Path& folder, const json& changes, const std::string& text) {
-  json file = json::parse(R"({"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": []})");
+std::string pieces_of(const Path& folder, const Json& changes, const std::string& text) {
+  Json file = Json::parse(R"({"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": []})");
   int token = 0;
   for (const char* const word : {"\xe2\x96\x81",
                                  "\xc4\xa0",
@@ -71,7 +81,7 @@ std::string pieces_of(const Path& folder, const json& changes, const std::string
 
 void test_steps(const Path& folder) {
   const auto expect_pieces = [&](const char* changes, const std::string& text, const std::string& pieces) {
-    const std::string got = pieces_of(folder, json::parse(changes), text);
+    const std::string got = pieces_of(folder, Json::parse(changes), text);
     expect(got == pieces, "'" + text + "' becomes '" + got + "', not '" + pieces + "'");
   };
   const char* const bytes =
@@ -101,9 +111,9 @@ void test_steps(const Path& folder) {
   // e and its accent, in one character and in two.
   const char* const nfc =
       R"({"normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}})";
-  expect_pieces(nfc, "e\xcc\x81", pieces_of(folder, json::parse(nfc), "\xc3\xa9"));
+  expect_pieces(nfc, "e\xcc\x81", pieces_of(folder, Json::parse(nfc), "\xc3\xa9"));
   const auto expect_refusal = [&](const char* changes, const std::string& words) {
-    const std::string got = pieces_of(folder, json::parse(changes), "a");
+    const std::string got = pieces_of(folder, Json::parse(changes), "a");
     expect(got.find(words) != std::string::npos, "'" + got + "' says '" + words + "'");
   };
   expect_refusal(R"({"model": {"type": "WordPiece"}})",
@@ -136,13 +146,15 @@ std::string refusal_of(const Path& from, const Path& to, const std::function<voi
   return weights.ok() ? "" : weights.error().message;
 }
 
-void change_json(const Path& path, const json& changes) {
+void change_json(const Path& path, const Json& changes) {
   std::ifstream in(path);
-  json file = json::parse(in);
+  Json file = Json::parse(in);
   in.close();
   file.merge_patch(changes);
   std::ofstream(path) << file;
 }
+
+}  // namespace
 
 void test_refusals(const Path& checkpoint) {
   const Path folder =
@@ -155,7 +167,7 @@ void test_refusals(const Path& checkpoint) {
     expect(got.find(words) != std::string::npos && got.find('\n') == std::string::npos,
            "'" + got + "' says '" + words + "'");
   };
-  const auto with_config = [](json changes) {
+  const auto with_config = [](Json changes) {
     return [changes](const Path& at) { change_json(at / "config.json", changes); };
   };
   expect(refusal_of(checkpoint, to, [](const Path&) {}).empty(),
@@ -189,5 +201,4 @@ void test_refusals(const Path& checkpoint) {
   std::filesystem::remove_all(folder);
 }
 
-}  // namespace
 }  // namespace generate
