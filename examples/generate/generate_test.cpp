@@ -88,10 +88,11 @@ void test_logits(const Path& folder, const Expected& expected, bool validation) 
     double tolerance;
     bool is_exact;  // all tokens agree
   };
-  // A 16-bit cache rounds each key and value to 2^-11, and one in blocks to about 2^-8 of the largest.
-  // Weights in blocks are those of the script, but for codes that float32 rounds in another way.
+  // A 16-bit cache rounds each key and value to 2^-11, and one in blocks to about 2^-8 of the largest; these
+  // models make up to 30 times of it. Quantised weights are the script's, but for codes that float32 rounds
+  // in another way.
   constexpr Case kCases[] = {{"f32", "", 32, 2e-5, true},      {"f32", "", 128, 2e-5, true},
-                             {"f16", "", 32, 1e-2, true},      {"q8_0", "", 32, 5e-1, false},
+                             {"f16", "", 32, 3e-2, true},      {"q8_0", "", 32, 5e-1, false},
                              {"f32", "q8_0", 32, 1e-3, false}, {"f32", "q4_0", 32, 1e-3, false}};
   for (const Case& each : kCases) {
     Options options = options_for(folder, expected);

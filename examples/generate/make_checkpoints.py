@@ -21,7 +21,7 @@ except ImportError:
     print("PyTorch is not installed")
     sys.exit(77)
 
-CORPUS = (pathlib.Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")[:6000]
+CORPUS = (pathlib.Path(__file__).parents[2] / "LICENSE").read_text(encoding="utf-8")[:6000]  # a text that stays as it is
 PROMPT = "The cache holds 2048 keys, and it's the window that hides naïve ones:\n  attention is  all you need!"
 STEPS = 6
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -318,7 +318,7 @@ def write_weights(folder, weights, shards):
         index |= dict.fromkeys(part, file)
     total = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
     (folder / "model.safetensors.index.json").write_text(
-        json.dumps({"metadata": {"total_size": total}, "weight_map": index}, indent=1))
+        json.dumps({"metadata": {"total_size": total}, "weight_map": index}))
 
 
 def in_blocks(matrix, kind):
@@ -374,8 +374,8 @@ def make(folder, name, config, made, shards=1):
         sys.exit(f"{name}: no seed below 100 gives tokens that lead by 0.1")
     folder = folder / name
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config, indent=1))
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json, ensure_ascii=False, indent=0), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json, ensure_ascii=False), encoding="utf-8")
     write_weights(folder, weights, shards)
     expected = {"prompt": torch.tensor(prompt), "greedy": torch.tensor(tokens), "logits": logits.float()}
     for kind in ("q8_0", "q4_0"):
