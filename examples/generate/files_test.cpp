@@ -124,6 +124,8 @@ void test_steps(const Path& folder) {
   expect_refusal(R"({"decoder": {"type": "WordPiece"}})", "the decoder 'WordPiece' is not known");
   expect_refusal(R"({"model": {"merges": ["a z"]}})", "the merge of 'a' and 'z' has a part that is no token");
   expect_refusal(R"({"model": {"vocab": 3}})", "tokenizer.json: ");
+  expect_refusal(R"({"model": {"vocab": {"z": 4000000000}}})",
+                 "the token 4000000000 is not from 0 to 16777216");
 
   Utf8Stream stream;
   expect(stream.add("a\xf0\x9f") == "a" && stream.add("\x91\xa9z") == "\xf0\x9f\x91\xa9z",
@@ -175,6 +177,7 @@ void test_refusals(const Path& checkpoint) {
   expect_refusal("the architecture 'BertModel' is not known; known are LlamaForCausalLM, ",
                  with_config({{"architectures", {"BertModel"}}}));
   expect_refusal("vocab_size is 0 but must be from 1", with_config({{"vocab_size", 0}}));
+  expect_refusal("vocab_size is no whole number", with_config({{"vocab_size", 1e300}}));
   expect_refusal("is no configuration",
                  [](const Path& at) { std::ofstream(at / "config.json") << "{\"architectures\": 3"; });
   expect_refusal("config.json cannot be read",

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <stdexcept>
 
 namespace generate {
 
@@ -78,7 +79,10 @@ const std::array<Family, 5>& families() {
 template <class T>
 T value(const Json& config, const char* name, T otherwise) {
   const auto found = config.find(name);
-  return found == config.end() || found->is_null() ? otherwise : found->get<T>();
+  if (found == config.end() || found->is_null()) return otherwise;
+  if (std::is_same_v<T, std::int64_t> && !found->is_number_integer())
+    throw std::runtime_error(std::string(name) + " is no whole number");
+  return found->get<T>();
 }
 
 // A size that must be there. The first that is missing or out of range is kept as the refusal.
@@ -97,7 +101,7 @@ struct Sizes {
 
 constexpr std::int64_t kMost = 1 << 24;
 
-// Frequencies of rotary embedding with the published scalings. Returns an empty text, or the unknown scaling.
+// Frequencies of rotary embedding with the published scalings. Returns an empty text, or why there are none.
 std::string set_frequencies(Model& model, const Json& config) {
   const Json none = Json::object();
   const auto given = config.find("rope_scaling"), newer = config.find("rope_parameters");
@@ -115,8 +119,11 @@ std::string set_frequencies(Model& model, const Json& config) {
     model.rotary_magnitude =
         value(scaling, "attention_factor", static_cast<float>(0.1 * std::log(factor) + 1));
   } else if (kind != "default" && kind != "linear" && kind != "llama3") {
-    return kind;
+    return "rotary scaling '" + kind + "' is not known; linear, llama3 and yarn are";
   }
+  if (!(base > 1 && base < 1e30 && factor >= 1 && factor < 1e6 && original >= 1))
+    return "no rotary embedding has the base " + std::to_string(base) + ", the factor " +
+           std::to_string(factor) + " and an original context of " + std::to_string(original);
   // YaRN: the pair that makes so many turns within the original context.
   const auto pair_of = [&](double turns) {
     return dims * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
@@ -154,7 +161,7 @@ void add_ends(Model& model, const Json& config) {
   const auto end = config.find("eos_token_id");
   if (end == config.end() || end->is_null()) return;
   for (const Json& token : end->is_array() ? *end : Json::array({*end}))
-    model.ends.push_back(token.get<std::uint32_t>());
+    if (token.is_number_unsigned()) model.ends.push_back(token.get<std::uint32_t>());
 }
 
 std::string set_sizes(Model& model, const Json& config) {
@@ -192,13 +199,10 @@ std::string set_numbers(Model& model, const Json& config) {
       1 / std::sqrt(value(config, "query_pre_attn_scalar", static_cast<double>(model.head_dim))));
   model.softcap = value(config, "attn_logit_softcapping", 0.0F);
   model.last_softcap = value(config, "final_logit_softcapping", 0.0F);
-  if (value(config, "attention_bias", false) || value(config, "mlp_bias", false))
-    return "attention_bias and mlp_bias are not known";
-  if (!is_gpt2) {
-    const std::string kind = set_frequencies(model, config);
-    if (!kind.empty()) return "rotary scaling '" + kind + "' is not known; linear, llama3 and yarn are";
-  }
-  return {};
+  if (value(config, "attention_bias", false) || value(config, "mlp_bias", false) ||
+      value(config, "partial_rotary_factor", 1.0) != 1)
+    return "attention_bias, mlp_bias and partial_rotary_factor are not known";
+  return is_gpt2 ? "" : set_frequencies(model, config);
 }
 
 vkattn::Result<Model> model_of(const Json& config) {
@@ -246,7 +250,7 @@ vkattn::Result<Model> read_model(const std::filesystem::path& folder) {
     const auto more = file_text(folder / "generation_config.json");  // has the ends of models for dialogues
     if (more) add_ends(*model, Json::parse(*more));
     return model;
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {
     return refusal(path.string() + " is no configuration: " + error.what());
   }
 }

@@ -41,12 +41,14 @@ std::string replaced(const std::string& text, const std::string& from, const std
 }
 
 // The steps of a sequence, or the step itself; none for null.
-std::vector<nlohmann::json> steps_of(const nlohmann::json& json, const char* member) {
+std::vector<nlohmann::json> steps_of(const nlohmann::json& json, const char* member, int depth = 0) {
+  constexpr int kMostDepth = 16;
+  if (depth > kMostDepth) throw std::runtime_error("sequences lie deeper than 16 in one another");
   if (json.is_null()) return {};
   if (type_of(json) != "Sequence") return {json};
   std::vector<nlohmann::json> steps;
   for (const nlohmann::json& each : json.at(member)) {
-    for (const nlohmann::json& step : steps_of(each, member)) steps.push_back(step);
+    for (const nlohmann::json& step : steps_of(each, member, depth + 1)) steps.push_back(step);
   }
   return steps;
 }
@@ -70,8 +72,17 @@ std::shared_ptr<GRegex> compiled(const std::string& pattern) {
 
 // The byte of a token such as <0x0A>, or nothing.
 std::optional<char> byte_of(const std::string& token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
+  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>' || !g_ascii_isxdigit(token[3]) ||
+      !g_ascii_isxdigit(token[4]))
+    return std::nullopt;
   return static_cast<char>(std::stoi(token.substr(3, 2), nullptr, 16));
+}
+
+std::uint32_t checked_token(const nlohmann::json& number) {
+  constexpr std::uint64_t kMost = 1U << 24U;
+  if (!number.is_number_unsigned() || number.get<std::uint64_t>() > kMost)
+    throw std::runtime_error("the token " + number.dump() + " is not from 0 to " + std::to_string(kMost));
+  return number.get<std::uint32_t>();
 }
 
 const char* const kGpt2Pattern =
@@ -114,7 +125,7 @@ void Tokenizer::read_model(const Json& model) {
       unknown("the setting", name, "none such");
   }
   for (const auto& [text, token] : model.at("vocab").items()) {
-    const auto number = token.get<std::uint32_t>();
+    const std::uint32_t number = checked_token(token);
     if (number >= texts_.size()) texts_.resize(number + std::size_t{1});
     texts_[number] = text;
     vocabulary_[text] = number;
@@ -142,9 +153,7 @@ void Tokenizer::read_added(const Json& tokens) {
   is_special_.resize(texts_.size());
   is_added_.resize(texts_.size());
   for (const Json& token : tokens) {
-    const auto number = token.at("id").get<std::uint32_t>();
-    constexpr std::uint32_t kMost = 1U << 24U;
-    if (number > kMost) throw std::runtime_error("the token " + std::to_string(number) + " is too large");
+    const std::uint32_t number = checked_token(token.at("id"));
     if (number >= texts_.size()) {
       texts_.resize(number + std::size_t{1});
       is_special_.resize(texts_.size());
@@ -289,6 +298,7 @@ std::string Tokenizer::normalized(std::string text) const {
     text = step.prepended + replaced(text, step.replaced, step.content);
     if (!step.has_form) continue;
     gchar* const formed = g_utf8_normalize(text.data(), static_cast<gssize>(text.size()), step.form);
+    if (formed == nullptr) throw std::runtime_error("it has no form of Unicode");
     text = formed;
     g_free(formed);
   }
