@@ -99,7 +99,7 @@ struct Sizes {
   }
 };
 
-constexpr std::int64_t kMost = 1 << 24;
+constexpr std::int64_t kMostSize = 1 << 24;
 
 // Frequencies of rotary embedding with the published scalings. Returns an empty text, or why there are none.
 std::string set_frequencies(Model& model, const Json& config) {
@@ -167,14 +167,14 @@ void add_ends(Model& model, const Json& config) {
 std::string set_sizes(Model& model, const Json& config) {
   Sizes sizes{config};
   const bool is_gpt2 = model.family->positions != nullptr;
-  model.vocabulary = sizes.get("vocab_size", kMost);
-  model.context = sizes.get(is_gpt2 ? "n_positions" : "max_position_embeddings", kMost);
+  model.vocabulary = sizes.get("vocab_size", kMostSize);
+  model.context = sizes.get(is_gpt2 ? "n_positions" : "max_position_embeddings", kMostSize);
   model.layers = sizes.get(is_gpt2 ? "n_layer" : "num_hidden_layers", 1024);
-  model.width = sizes.get(is_gpt2 ? "n_embd" : "hidden_size", kMost);
+  model.width = sizes.get(is_gpt2 ? "n_embd" : "hidden_size", kMostSize);
   model.heads = sizes.get(is_gpt2 ? "n_head" : "num_attention_heads", 4096);
   if (!sizes.refusal.empty()) return sizes.refusal;
   model.hidden =
-      is_gpt2 ? sizes.get("n_inner", kMost, 4 * model.width) : sizes.get("intermediate_size", kMost);
+      is_gpt2 ? sizes.get("n_inner", kMostSize, 4 * model.width) : sizes.get("intermediate_size", kMostSize);
   model.kv_heads = sizes.get("num_key_value_heads", model.heads, model.heads);
   model.head_dim = sizes.get("head_dim", 576, model.width / model.heads);
   if (!sizes.refusal.empty()) return sizes.refusal;
