@@ -236,78 +236,89 @@ Step Graph::norm(const Vector& gain, const Vector& bias, const decoder::Floats& 
        bits(model_.epsilon)});
 }
 
+// Of a pass: its rows, the most of one text, and where heads lie in the rows of q, k and v.
+struct Graph::Heads {
+  Heads(const Graph& graph, Pass pass)
+      : rows(graph.rows_of(pass)),
+        most(pass == Pass::kStep ? 1 : std::min(rows, graph.options_.context)),
+        turns(!graph.model_.frequencies.empty()) {
+    const std::int64_t dim = graph.model_.head_dim;
+    in_qkv.strides = vkattn::Strides{0, dim, graph.model_.qkv_width(), 1};
+    in_qkv.alignment_bytes = dim % 4 == 0 ? 16U : 4U;
+    alone.strides = vkattn::Strides{0, dim, graph.model_.query_width(), 1};
+  }
+  std::int64_t rows, most;
+  bool turns;  // by positions
+  vkattn::TensorDesc in_qkv, alone;
+};
+
 void Graph::add_attention(Steps& steps, std::size_t layer, Pass pass) {
   const std::int64_t rows = rows_of(pass);
   const LayerWeights& weights = weights_.layers[layer];
   const bool has_post = weights.post_attention.offset >= 0;
   steps.push_back(norm(weights.attention_norm, weights.attention_norm_bias, stream_, normed_, rows));
   steps.push_back(product(weights.qkv, weights.qkv_bias, normed_.range(), qkv_.range(), rows));
-  add_cached(steps, layer, pass);
+  const Heads heads(*this, pass);
+  steps.push_back(append(caches_[layer], heads));
+  steps.push_back(attend(layer, heads));
   const decoder::Floats& target = has_post ? normed_ : stream_;
   steps.push_back(product(weights.out, weights.out_bias, attended_.range(), target.range(), rows, !has_post));
   if (has_post) steps.push_back(norm(weights.post_attention, {}, normed_, stream_, rows, true));
 }
 
-// Keys and values go to the cache, and queries attend over it. Queries and keys are turned by their
-// positions.
-void Graph::add_cached(Steps& steps, std::size_t layer, Pass pass) {
-  const std::int64_t rows = rows_of(pass);
-  const std::int64_t most = pass == Pass::kStep ? 1 : std::min(rows, options_.context);  // of one text
-  const Cache& cache = caches_[layer];
-  const vkattn::TensorDesc in_qkv{.strides = vkattn::Strides{0, model_.head_dim, model_.qkv_width(), 1},
-                                  .alignment_bytes = model_.head_dim % 4 == 0 ? 16U : 4U};
-  const vkattn::Strides of_heads{0, model_.head_dim, model_.query_width(), 1};
-  const bool turns = !model_.frequencies.empty();
-  vkattn::AppendDesc append;
-  append.batch = options_.texts;
-  append.query_heads = turns ? model_.heads : 0;
-  append.kv_heads = model_.kv_heads;
-  append.new_length = most;
-  append.head_dim = model_.head_dim;
-  append.query = append.key = append.value = in_qkv;
-  append.query_output.strides = of_heads;
-  append.cache_key.type = append.cache_value.type = options_.cache;
-  append.cache = cache.layout;
-  if (cache.layout.mapping == vkattn::KeyMapping::kContiguous) append.cache_length = options_.context;
-  append.has_positions = true;
-  append.new_lengths = vkattn::Lengths::kPacked;
-  append.total_new_length = rows;
-  if (turns) {
-    append.rotary = {vkattn::RotaryStyle::kHalfSplit, model_.head_dim};
-    append.rotary.has_frequencies = true;
-    append.rotary.magnitude = model_.rotary_magnitude;
+// Keys and values go to the cache. Queries and keys are turned by their positions.
+Step Graph::append(const Cache& cache, const Heads& heads) {
+  vkattn::AppendDesc desc;
+  desc.batch = options_.texts;
+  desc.query_heads = heads.turns ? model_.heads : 0;
+  desc.kv_heads = model_.kv_heads;
+  desc.new_length = heads.most;
+  desc.head_dim = model_.head_dim;
+  desc.query = desc.key = desc.value = heads.in_qkv;
+  desc.query_output = heads.alone;
+  desc.cache_key.type = desc.cache_value.type = options_.cache;
+  desc.cache = cache.layout;
+  if (cache.layout.mapping == vkattn::KeyMapping::kContiguous) desc.cache_length = options_.context;
+  desc.has_positions = true;
+  desc.new_lengths = vkattn::Lengths::kPacked;
+  desc.total_new_length = heads.rows;
+  if (heads.turns) {
+    desc.rotary = {vkattn::RotaryStyle::kHalfSplit, model_.head_dim};
+    desc.rotary.has_frequencies = true;
+    desc.rotary.magnitude = model_.rotary_magnitude;
   }
-  vkattn::AppendTensors new_rows;
-  new_rows.query = qkv_.range();
-  new_rows.query_output = turned_.range();
-  new_rows.key = qkv_.range(model_.query_width());
-  new_rows.value = qkv_.range(model_.query_width() + model_.kv_heads * model_.head_dim);
-  new_rows.cache_key = cache.key.range();
-  new_rows.cache_value = cache.value.range();
-  new_rows.positions = input(kBefore);
-  new_rows.cumulative_new_lengths = input(kCumulative);
-  new_rows.page_table = page_table_.range();
-  new_rows.frequencies = frequencies_.range();
-  steps.push_back(plans_.step(append, new_rows));
+  vkattn::AppendTensors tensors;
+  tensors.query = qkv_.range();
+  tensors.query_output = turned_.range();
+  tensors.key = qkv_.range(model_.query_width());
+  tensors.value = qkv_.range(model_.query_width() + model_.kv_heads * model_.head_dim);
+  tensors.cache_key = cache.key.range();
+  tensors.cache_value = cache.value.range();
+  tensors.positions = input(kBefore);
+  tensors.cumulative_new_lengths = input(kCumulative);
+  tensors.page_table = page_table_.range();
+  tensors.frequencies = frequencies_.range();
+  return plans_.step(desc, tensors);
+}
 
+// Queries attend over the cache.
+Step Graph::attend(std::size_t layer, const Heads& heads) {
+  const Cache& cache = caches_[layer];
   vkattn::AttentionDesc desc;
   desc.batch = options_.texts;
   desc.query_heads = model_.heads;
   desc.kv_heads = model_.kv_heads;
-  desc.query_length = most;
+  desc.query_length = heads.most;
   desc.kv_length = options_.context;
   desc.head_dim = model_.head_dim;
-  if (turns)
-    desc.query.strides = of_heads;
-  else
-    desc.query = in_qkv;
-  desc.output.strides = of_heads;
+  desc.query = heads.turns ? heads.alone : heads.in_qkv;
+  desc.output = heads.alone;
   desc.key.type = desc.value.type = options_.cache;
   desc.scale = model_.scale;
   desc.causal = true;
   desc.align = vkattn::Align::kBottomRight;
   desc.query_lengths = vkattn::Lengths::kPacked;
-  desc.total_query_length = rows;
+  desc.total_query_length = heads.rows;
   desc.kv_lengths = vkattn::Lengths::kPerEntry;
   desc.cache = cache.layout;
   desc.softcap = model_.softcap;
@@ -315,7 +326,7 @@ void Graph::add_cached(Steps& steps, std::size_t layer, Pass pass) {
   if (static_cast<std::int64_t>(layer) == options_.shown_layer)
     desc.weights = vkattn::WeightsStage::kProbabilities;
   vkattn::AttentionTensors tensors;
-  tensors.query = turns ? turned_.range() : qkv_.range();
+  tensors.query = heads.turns ? turned_.range() : qkv_.range();
   tensors.key = cache.key.range();
   tensors.value = cache.value.range();
   tensors.output = attended_.range();
@@ -323,7 +334,7 @@ void Graph::add_cached(Steps& steps, std::size_t layer, Pass pass) {
   tensors.cumulative_query_lengths = input(kCumulative);
   tensors.page_table = page_table_.range();
   tensors.weights = shown_.range();
-  steps.push_back(plans_.step(desc, tensors));
+  return plans_.step(desc, tensors);
 }
 
 void Graph::add_mlp(Steps& steps, std::size_t layer, std::int64_t rows) {

@@ -79,7 +79,9 @@ class Graph {
                                    bool gathers = false);
   void add_attention(decoder::Steps& steps, std::size_t layer, Pass pass);
   void add_mlp(decoder::Steps& steps, std::size_t layer, std::int64_t rows);
-  void add_cached(decoder::Steps& steps, std::size_t layer, Pass pass);
+  struct Heads;
+  [[nodiscard]] decoder::Step append(const Cache& cache, const Heads& heads);
+  [[nodiscard]] decoder::Step attend(std::size_t layer, const Heads& heads);
   // Where the numbers of `write` lie: each begins at a multiple of 256 bytes.
   enum Input { kTokens, kPositions, kCumulative, kBefore, kAfter, kLast, kSettings, kInputs };
   [[nodiscard]] std::int64_t input_size(int input) const;
