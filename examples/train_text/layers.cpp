@@ -4,10 +4,6 @@ namespace train_text {
 
 namespace {
 
-std::uint32_t word(std::int64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-
 // The descriptor of a layer over rows of `width`, without biases.
 vkattn::MultiHeadAttentionDesc attention_desc(const Shape& shape) {
   vkattn::MultiHeadAttentionDesc desc;
@@ -36,34 +32,34 @@ Step Linear::forward(const Builder& build, const vkattn::BufferRange& x, const v
   vkattn::MatmulDesc desc{.rows = rows, .columns = outputs, .inner = inputs};
   desc.b.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = inputs};
   desc.accumulates = adds;
-  return build.plans.matmul(desc, {.a = x, .b = build.parameters.value(weight), .output = y});
+  return build.plans.step(desc, {.a = x, .b = build.parameters.value(weight), .output = y});
 }
 
 Step Linear::grad_input(const Builder& build, const vkattn::BufferRange& grad_y,
                         const vkattn::BufferRange& grad_x) const {
   const vkattn::MatmulDesc desc{.rows = rows, .columns = inputs, .inner = outputs};
-  return build.plans.matmul(desc, {.a = grad_y, .b = build.parameters.value(weight), .output = grad_x});
+  return build.plans.step(desc, {.a = grad_y, .b = build.parameters.value(weight), .output = grad_x});
 }
 
 Step Linear::grad_weight(const Builder& build, const vkattn::BufferRange& x,
                          const vkattn::BufferRange& grad_y) const {
   vkattn::MatmulDesc desc{.rows = outputs, .columns = inputs, .inner = rows};
   desc.a.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = outputs};
-  return build.plans.matmul(desc, {.a = grad_y, .b = x, .output = build.parameters.gradient(weight)});
+  return build.plans.step(desc, {.a = grad_y, .b = x, .output = build.parameters.gradient(weight)});
 }
 
 Norm::Norm(const Builder& build, std::int64_t rows)
     : y(build.runtime, rows * build.shape.width), rows_(rows), inverse_(build.runtime, rows) {}
 
 Step Norm::forward(const Builder& build, const Floats& x) const {
-  return build.shaders.make_step(Shader::kNorm, {x.range(), y.range(), inverse_.range()}, rows_,
+  return build.shaders.make_step(Shader::kNorm, {x.range(), y.range(), inverse_.range()}, groups_of(rows_),
                                  {word(rows_), word(build.shape.width)});
 }
 
 Step Norm::backward(const Builder& build, const Floats& grad_y, const Floats& grad_x, bool adds) const {
   return build.shaders.make_step(Shader::kNormGradient,
-                                 {y.range(), inverse_.range(), grad_y.range(), grad_x.range()}, rows_,
-                                 {word(rows_), word(build.shape.width), adds ? 1U : 0U});
+                                 {y.range(), inverse_.range(), grad_y.range(), grad_x.range()},
+                                 groups_of(rows_), {word(rows_), word(build.shape.width), adds ? 1U : 0U});
 }
 
 SelfAttention::SelfAttention(const Builder& build, std::int64_t layer, std::int64_t batch)
@@ -72,7 +68,7 @@ SelfAttention::SelfAttention(const Builder& build, std::int64_t layer, std::int6
   desc_.attention.query_length = build.shape.context;
   desc_.attention.causal = true;
   desc_.saves_for_gradients = true;
-  saved_ = checked(build.runtime.create_buffer(build.plans.layer(desc_).saved_bytes()));
+  saved_ = checked(build.runtime.create_buffer(build.plans.plan(desc_).saved_bytes()));
 }
 
 vkattn::MultiHeadAttentionTensors SelfAttention::tensors(const Builder& build, const Floats& x,
@@ -86,7 +82,7 @@ vkattn::MultiHeadAttentionTensors SelfAttention::tensors(const Builder& build, c
 }
 
 Step SelfAttention::forward(const Builder& build, const Floats& x, const Floats& stream) const {
-  return build.plans.layer_step(desc_, tensors(build, x, stream));
+  return build.plans.step(desc_, tensors(build, x, stream));
 }
 
 Step SelfAttention::backward(const Builder& build, const Floats& x, const Floats& stream,
@@ -96,7 +92,7 @@ Step SelfAttention::backward(const Builder& build, const Floats& x, const Floats
   gradients.grad_output = grad_stream.range();
   gradients.grad_query = grad_x.range();
   gradients.grad_parameters = attention_parameters(build.parameters, layer_, &Parameters::gradient);
-  return build.plans.layer_backward({.forward = desc_}, gradients);
+  return build.plans.step(vkattn::MultiHeadAttentionBackwardDesc{.forward = desc_}, gradients);
 }
 
 CachedAttention::CachedAttention(const Builder& build, std::int64_t layer)
@@ -119,7 +115,7 @@ Step CachedAttention::forward(const Builder& build, const Floats& x, const Float
   tensors.cache_value = values_.range();
   tensors.positions = position.range();
   tensors.attention.kv_lengths = length.range();
-  return build.plans.layer_step(desc_, tensors);
+  return build.plans.step(desc_, tensors);
 }
 
 Mlp::Mlp(const Builder& build, std::int64_t layer, std::int64_t rows)
@@ -131,8 +127,8 @@ Mlp::Mlp(const Builder& build, std::int64_t layer, std::int64_t rows)
 
 void Mlp::add_forward(const Builder& build, Steps& steps, const Floats& x, const Floats& stream) const {
   steps.push_back(up_.forward(build, x.range(), hidden_.range()));
-  steps.push_back(
-      build.shaders.make_step(Shader::kGelu, {hidden_.range(), activated_.range()}, count_, {word(count_)}));
+  steps.push_back(build.shaders.make_step(Shader::kGelu, {hidden_.range(), activated_.range()},
+                                          groups_of(count_), {word(count_)}));
   steps.push_back(down_.forward(build, activated_.range(), stream.range(), true));
 }
 
@@ -141,7 +137,7 @@ void Mlp::add_backward(const Builder& build, Steps& steps, const Floats& x, cons
   steps.push_back(down_.grad_weight(build, activated_.range(), grad_stream.range()));
   steps.push_back(down_.grad_input(build, grad_stream.range(), grad_hidden.range()));
   steps.push_back(build.shaders.make_step(Shader::kGeluGradient, {hidden_.range(), grad_hidden.range()},
-                                          count_, {word(count_)}));
+                                          groups_of(count_), {word(count_)}));
   steps.push_back(up_.grad_weight(build, x.range(), grad_hidden.range()));
   steps.push_back(up_.grad_input(build, grad_hidden.range(), grad_x.range()));
 }

@@ -1,40 +1,18 @@
 // A small language model that learns from a text, all of it on Vulkan. The library computes attention and
 // projections with their gradients; the shaders beside this file compute everything else that a transformer
 // and its training need.
-#include <CLI/CLI.hpp>
-
-#include <cstdint>
 #include <cstdio>
-#include <iomanip>
-#include <sstream>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "decoder/terminal.hpp"
 #include "train_text/session.hpp"
 #include "train_text/text.hpp"
 
 namespace {
 
+using decoder::add_number;
 using train_text::Options;
-
-// Adds an option with a number. Its help and its error name the range.
-template <class Number>
-CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, const std::string& text,
-                        double least, double most) {
-  const auto in_range = [=](const std::string& word) {
-    std::conditional_t<std::is_integral_v<Number>, std::int64_t, double> value = 0;
-    std::istringstream stream(word);
-    if (!(stream >> value) || !stream.eof())
-      return "'" + word + "' is no " + (std::is_integral_v<Number> ? "whole number" : "number");
-    const auto given = static_cast<double>(value);
-    if (given >= least && given <= most) return std::string();
-    std::ostringstream message;
-    message << std::setprecision(10) << word << " is not from " << least << " to " << most;
-    return message.str();
-  };
-  return app.add_option(name, number, text)->option_text("N")->check(CLI::Validator(in_range, ""));
-}
 
 // The options of a new model. A model that is continued has them already.
 struct NewModel {
@@ -83,14 +61,6 @@ std::vector<CLI::Option*> add_options(CLI::App& app, Options& options, std::vect
   return model.options;
 }
 
-// One sentence, in this project's words if the library of options has only its own.
-std::string failure_text(const CLI::App* /*app*/, const CLI::Error& error) {
-  const std::string text = error.what();
-  const bool is_of_option = text.starts_with("--") && error.get_name() == "ArgumentMismatch";
-  return (is_of_option ? text.substr(0, text.find(':')) + " needs one value" : text) +
-         "; --help lists the options\n";
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,7 +70,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> files;
   std::string output = "train_text_output";
   const std::vector<CLI::Option*> of_new_model = add_options(app, options, files, output);
-  app.failure_message(failure_text);
+  app.failure_message(decoder::failure_text);
   CLI11_PARSE(app, argc, argv);
   for (const CLI::Option* const option : of_new_model) {
     if (!options.resume || option->count() == 0) continue;

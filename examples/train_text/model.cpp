@@ -16,8 +16,7 @@ Step embed(const Builder& build, const Indices& tokens, const Indices& positions
       Shader::kEmbed,
       {tokens.range(), positions.range(), build.parameters.value("token_embedding.weight"),
        build.parameters.value("position_embedding.weight"), output.range()},
-      rows * build.shape.width,
-      {static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(build.shape.width)});
+      groups_of(rows * build.shape.width), {word(rows), word(build.shape.width)});
 }
 
 Linear head(const Builder& build, std::int64_t rows) {
@@ -46,7 +45,7 @@ Trainer::Trainer(const Builder& build, std::int64_t batch)
           Shader::kAdamw,
           std::array{build.parameters.gradients.range(), build.parameters.values.range(),
                      build.parameters.means.range(), build.parameters.squares.range()},
-          build.parameters.size())) {
+          groups_of(build.parameters.size()))) {
   for (std::int64_t layer = 0; layer < build.shape.layers; ++layer) {
     blocks_.push_back({Norm(build, rows_), SelfAttention(build, layer, batch), Norm(build, rows_),
                        Mlp(build, layer, rows_)});
@@ -57,6 +56,7 @@ Trainer::Trainer(const Builder& build, std::int64_t batch)
   positions_.write(positions);
   add_forward();
   add_backward();
+  build_.plans.compile();
 }
 
 void Trainer::add_forward() {
@@ -69,9 +69,9 @@ void Trainer::add_forward() {
   }
   forward_.push_back(last_norm_.forward(build_, stream_));
   forward_.push_back(head_.forward(build_, last_norm_.y.range(), logits_.range()));
-  forward_.push_back(build_.shaders.make_step(
-      Shader::kCrossEntropy, {targets_.range(), logits_.range(), losses_.range()}, rows_,
-      {static_cast<std::uint32_t>(rows_), static_cast<std::uint32_t>(build_.shape.vocabulary)}));
+  forward_.push_back(
+      build_.shaders.make_step(Shader::kCrossEntropy, {targets_.range(), logits_.range(), losses_.range()},
+                               groups_of(rows_), {word(rows_), word(build_.shape.vocabulary)}));
 }
 
 // Runs after the forward pass, which has left the gradient of the logits in their place.
@@ -86,14 +86,13 @@ void Trainer::add_backward() {
         block->attention.backward(build_, block->attention_norm.y, stream_, grad_stream_, grad_x_));
     backward_.push_back(block->attention_norm.backward(build_, grad_x_, grad_stream_, true));
   }
-  backward_.push_back(build_.shaders.make_step(
-      Shader::kEmbedGradient,
-      {starts_.range(), sorted_rows_.range(), grad_stream_.range(),
-       build_.parameters.gradient("token_embedding.weight")},
-      build_.shape.vocabulary * build_.shape.width,
-      {static_cast<std::uint32_t>(build_.shape.vocabulary), static_cast<std::uint32_t>(build_.shape.width)}));
+  backward_.push_back(build_.shaders.make_step(Shader::kEmbedGradient,
+                                               {starts_.range(), sorted_rows_.range(), grad_stream_.range(),
+                                                build_.parameters.gradient("token_embedding.weight")},
+                                               groups_of(build_.shape.vocabulary * build_.shape.width),
+                                               {word(build_.shape.vocabulary), word(build_.shape.width)}));
   // A row is a whole sequence here, and each sequence takes all positions.
-  backward_.push_back(build_.plans.matmul(
+  backward_.push_back(build_.plans.step(
       vkattn::MatmulDesc::sum_columns(batch(), build_.shape.context * build_.shape.width),
       {.b = grad_stream_.range(), .output = build_.parameters.gradient("position_embedding.weight")}));
 }
@@ -135,14 +134,14 @@ double Trainer::train(const Batch& batch, const Rates& rates, std::int64_t step)
   const auto factor = [&](float beta) {
     return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
   };
-  const auto word = [](float value) { return std::bit_cast<std::uint32_t>(value); };
+  const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
   write(batch);
   (void)checked(build_.runtime.execute([&](VkCommandBuffer commands) {
     record_all(commands, forward_);
     record_all(commands, backward_);
-    adamw_.record(commands, {static_cast<std::uint32_t>(build_.parameters.size()), word(rates.rate),
-                             word(rates.mean_beta), word(rates.square_beta), word(rates.decay),
-                             word(factor(rates.mean_beta)), word(factor(rates.square_beta))});
+    adamw_.record(commands, {word(build_.parameters.size()), bits(rates.rate), bits(rates.mean_beta),
+                             bits(rates.square_beta), bits(rates.decay), bits(factor(rates.mean_beta)),
+                             bits(factor(rates.square_beta))});
   }));
   return mean_loss();
 }
@@ -166,6 +165,7 @@ Reader::Reader(const Builder& build)
   }
   steps_.push_back(last_norm_.forward(build, stream_));
   steps_.push_back(head(build, 1).forward(build, last_norm_.y.range(), logits_.range()));
+  build.plans.compile();
 }
 
 std::vector<float> Reader::read(std::uint32_t token, std::int64_t position) const {

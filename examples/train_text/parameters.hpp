@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train_text/arrays.hpp"
+#include "train_text/steps.hpp"
 
 namespace train_text {
 

@@ -1,18 +1,11 @@
 #include "train_text/session.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <span>
 
-#if defined(_WIN32)
-#include <io.h>
-#else
-#include <unistd.h>
-#endif
-
+#include "decoder/terminal.hpp"
 #include "train_text/curve.hpp"
 #include "train_text/sample.hpp"
 #include "train_text/text.hpp"
@@ -28,53 +21,9 @@ double smoothed(const std::vector<float>& losses, std::size_t step) {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-volatile std::sig_atomic_t is_interrupted = 0;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-bool is_terminal() {
-#if defined(_WIN32)
-  return _isatty(_fileno(stderr)) != 0;
-#else
-  return isatty(STDERR_FILENO) != 0;
-#endif
-}
-
-[[noreturn]] void refuse(const std::string& sentence) {
-  std::fprintf(stderr, "%s\n", sentence.c_str());
-  std::exit(1);
-}
-
-// At a terminal, one line that is drawn again and again; elsewhere a line every ten seconds.
-class ProgressLine {
- public:
-  void show(const std::vector<float>& losses, double share, bool last) {
-    const bool draws = is_terminal_;
-    const auto every = draws ? std::chrono::milliseconds(200) : std::chrono::seconds(10);
-    if (!last && shown_ && Clock::now() - shown_at_ < every) return;
-    const std::size_t step = losses.size();
-    const double loss = smoothed(losses, step - 1), seconds = seconds_since(begin_);
-    if (draws) {
-      constexpr std::size_t kBar = 24;
-      const auto filled = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kBar));
-      std::fprintf(stderr, "\r[%s%s] step %zu  loss %.3f  %.0f s\x1b[K", std::string(filled, '#').c_str(),
-                   std::string(kBar - filled, '.').c_str(), step, loss, seconds);
-      if (last) std::fprintf(stderr, "\r\x1b[K");
-    }
-    if (!draws || last) std::printf("step %zu: loss %.3f after %.0f s\n", step, loss, seconds);
-    std::fflush(stdout);
-    shown_ = true;
-    shown_at_ = Clock::now();
-  }
-
- private:
-  bool is_terminal_ = is_terminal(), shown_ = false;
-  Clock::time_point begin_ = Clock::now(), shown_at_{};
-};
+using decoder::Clock;
+using decoder::refuse;
+using decoder::seconds_since;
 
 // The rate is small at first, while AdamW's means cover few steps, and small again later. It depends on the
 // step alone, so that a continued training takes the same steps.
@@ -152,9 +101,10 @@ class Session {
 
 void Session::train(const Trainer& trainer, const Parameters& parameters) {
   constexpr double kSaveSeconds = 60;
-  const auto begin = Clock::now();
+  auto begin = Clock::now();
   double saved = 0;
-  ProgressLine line;
+  bool is_first = true;
+  decoder::ProgressLine line;
   std::vector<float>& losses = progress_.losses;
   const auto share = [&] {
     const double steps =
@@ -162,23 +112,31 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     const double time = options_.minutes > 0 ? seconds_since(begin) / (60 * options_.minutes) : 0;
     return std::max(steps, time);
   };
-  is_interrupted = 0;
-  const auto before = std::signal(SIGINT, [](int) { is_interrupted = 1; });
-  while (share() < 1 && is_interrupted == 0) {
+  const auto state = [&](const char* format) {
+    std::array<char, 96> text{};
+    std::snprintf(text.data(), text.size(), format, losses.size(), smoothed(losses, losses.size() - 1),
+                  seconds_since(begin));
+    return std::string(text.data());
+  };
+  const decoder::Interrupts interrupts;
+  if (decoder::is_terminal(2)) line.show("the first step, for which some drivers compile", 0);
+  while (share() < 1 && !decoder::Interrupts::came()) {
     const auto step = static_cast<std::int64_t>(losses.size()) + 1;
     const Batch batch = corpus_.draw(progress_.batch, progress_.seed, step);
     const double loss = trainer.train(batch, {.rate = rate_at(progress_.rate, step)}, step);
     losses.push_back(static_cast<float>(loss));
+    // Some drivers compile when a pipeline is first used, which no clock of the training counts.
+    if (std::exchange(is_first, false)) begin = Clock::now();
     if (!std::isfinite(loss))
       refuse("the loss is no number any more at step " + std::to_string(step) +
              "; a smaller --rate may help");
-    line.show(losses, share(), false);
+    if (line.is_due()) line.show(state("step %zu  loss %.3f  %.0f s"), share());
     if (seconds_since(begin) - saved < kSaveSeconds) continue;
     checked(save(options_.output, progress_, parameters));
     saved = seconds_since(begin);
   }
-  (void)std::signal(SIGINT, before);
-  if (!losses.empty()) line.show(losses, 1, true);
+  line.remove();
+  if (!losses.empty()) std::printf("%s\n", state("step %zu: loss %.3f after %.0f s").c_str());
 }
 
 std::optional<double> Session::measure(const Trainer& trainer) const {
@@ -243,7 +201,7 @@ void Session::write_sample(const Builder& build, Outcome& outcome) const {
 }
 
 Outcome Session::run() {
-  Shaders shaders(runtime_);
+  Shaders shaders(runtime_, shader_table());
   Plans plans(runtime_);
   const Parameters parameters(runtime_, progress_.shape);
   check_sizes(runtime_, progress_, parameters.size());
@@ -257,8 +215,14 @@ Outcome Session::run() {
               runtime_.device().capabilities().device_name.c_str());
   const Builder build{runtime_, shaders, plans, parameters, progress_.shape};
   Outcome outcome;
+  decoder::ProgressLine line;
+  plans.on_compile = [&](std::size_t n, std::size_t all) {
+    if (line.is_due())
+      line.show("compiling " + std::to_string(n) + " of " + std::to_string(all) + " plans", -1);
+  };
   {
     const Trainer trainer(build, progress_.batch);
+    line.remove();
     train(trainer, parameters);
     outcome.kept_back = measure(trainer);
   }

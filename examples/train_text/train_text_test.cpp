@@ -61,7 +61,7 @@ bool has_validation() {
 struct SmallModel {
   explicit SmallModel(const vkattn::Runtime& runtime)
       : shape{.vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 12},
-        shaders(runtime),
+        shaders(runtime, shader_table()),
         plans(runtime),
         parameters(runtime, shape),
         build{runtime, shaders, plans, parameters, shape} {

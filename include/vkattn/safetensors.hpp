@@ -78,6 +78,9 @@ class SafetensorsFile {
 
   /// The tensor's bytes as they are stored; `bytes` has room for exactly these.
   [[nodiscard]] Result<void> read(const StoredTensor& tensor, std::span<std::byte> bytes);
+  /// The tensor's bytes from `first` on, as many as `bytes` has room for: a large tensor piece by piece.
+  [[nodiscard]] Result<void> read_part(const StoredTensor& tensor, std::uint64_t first,
+                                       std::span<std::byte> bytes);
   /// A tensor of floats of 16 or 32 bits, exactly. Where a shape is given the
   /// tensor must have it. Errors: a name that is not there, another shape (both are named), another type.
   [[nodiscard]] Result<std::vector<float>> read_floats(

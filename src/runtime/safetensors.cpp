@@ -150,8 +150,20 @@ Result<void> SafetensorsFile::read(const StoredTensor& tensor, std::span<std::by
       return about_file(path_, ErrorCode::kInvalidArgument,
                         detail::message("tensor ", detail::quoted_name(tensor.name), " takes ", tensor.bytes,
                                         " bytes, and there is room for ", bytes.size()));
+    return read_part(tensor, 0, bytes);
+  });
+}
+
+Result<void> SafetensorsFile::read_part(const StoredTensor& tensor, std::uint64_t first,
+                                        std::span<std::byte> bytes) {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (first > tensor.bytes || bytes.size() > tensor.bytes - first)
+      return about_file(
+          path_, ErrorCode::kInvalidArgument,
+          detail::message("tensor ", detail::quoted_name(tensor.name), " takes ", tensor.bytes,
+                          " bytes, and ", bytes.size(), " from byte ", first, " on were asked for"));
     stream_.clear();
-    stream_.seekg(static_cast<std::streamoff>(data_offset_ + tensor.offset));
+    stream_.seekg(static_cast<std::streamoff>(data_offset_ + tensor.offset + first));
     stream_.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     if (!stream_) return unreadable(path_, kCut);
     return {};

@@ -98,6 +98,10 @@ TEST(Safetensors, ReadsWhatTheFormatsOwnImplementationWrites) {
     std::vector<std::byte> bytes(tensor.bytes.size());
     ASSERT_TRUE(file.read(*found, bytes).ok()) << tensor.name;
     EXPECT_TRUE(std::ranges::equal(bytes, tensor.bytes)) << tensor.name;
+    const std::size_t first = tensor.bytes.size() / 3;
+    ASSERT_TRUE(file.read_part(*found, first, std::span(bytes).first(tensor.bytes.size() / 2)).ok());
+    EXPECT_TRUE(std::ranges::equal(std::span(bytes).first(tensor.bytes.size() / 2),
+                                   tensor.bytes.subspan(first, tensor.bytes.size() / 2)));
   }
 }
 
@@ -135,6 +139,9 @@ TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
   EXPECT_TRUE(has(file.read_floats("steps").error().message, "has the dtype I64"));
   std::vector<std::byte> few(3);
   EXPECT_TRUE(has(file.read(*file.find("half"), few).error().message, "8 bytes, and there is room for 3"));
+  EXPECT_TRUE(has(file.read_part(*file.find("half"), 6, few).error().message,
+                  "takes 8 bytes, and 3 from byte 6 on were asked for"));
+  EXPECT_FALSE(file.read_part(*file.find("half"), ~std::uint64_t{0}, few).ok());
 }
 
 TEST(Safetensors, FilesThatAreTornAreRefused) {

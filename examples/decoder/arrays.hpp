@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace train_text {
+namespace decoder {
 
 // Returns the value, or ends the program. The error says what failed and why.
 template <class T>
@@ -57,4 +57,4 @@ class Array {
 using Floats = Array<float>;
 using Indices = Array<std::uint32_t>;
 
-}  // namespace train_text
+}  // namespace decoder

@@ -1,0 +1,163 @@
+// The contents of a command buffer: passes of the library and of an example's own shaders. Each waits for the
+// passes that were recorded before it.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+#include <vkattn/runtime.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "decoder/arrays.hpp"
+
+namespace decoder {
+
+// What is recorded, whole or a slice of its dispatches.
+struct Step {
+  std::function<void(VkCommandBuffer, const vkattn::RecordOptions&)> record;
+  std::vector<vkattn::DispatchInfo> dispatches;
+};
+using Steps = std::vector<Step>;
+
+// Records all steps, or a slice of the dispatches of all.
+void record_all(VkCommandBuffer commands, const Steps& steps, vkattn::RecordOptions slice = {});
+
+// SPIR-V of a shader, and the number of buffers that it binds.
+struct ShaderRow {
+  const char* name;
+  std::span<const std::uint32_t> code;
+  std::uint32_t buffers;
+};
+
+// Push constants: words that hold the shader's numbers.
+using Words = std::array<std::uint32_t, 8>;
+
+inline std::uint32_t word(std::int64_t value) {
+  return static_cast<std::uint32_t>(value);
+}
+
+// Pipelines of an example's shaders, numbered as in their table, and descriptor sets for their dispatches.
+// The Runtime outlives it.
+class Shaders {
+ public:
+  Shaders(const vkattn::Runtime& runtime, std::span<const ShaderRow> table);
+  Shaders(const Shaders&) = delete;
+  Shaders& operator=(const Shaders&) = delete;
+  ~Shaders();
+
+  // A dispatch on these buffers, which have the order of the shader's bindings.
+  struct Dispatch {
+    VkPipeline pipeline;
+    VkPipelineLayout layout;
+    VkDescriptorSet set;
+    std::uint32_t columns, rows;  // of workgroups
+    void record(VkCommandBuffer commands, const Words& push) const;
+  };
+  template <class Shader>
+  [[nodiscard]] Dispatch make_dispatch(Shader shader, std::span<const vkattn::BufferRange> buffers,
+                                       std::int64_t groups) {
+    return dispatch_of(static_cast<std::size_t>(shader), buffers, groups);
+  }
+  // Makes a dispatch whose push constants do not change.
+  template <class Shader>
+  [[nodiscard]] Step make_step(Shader shader, std::initializer_list<vkattn::BufferRange> buffers,
+                               std::int64_t groups, const Words& push) {
+    const auto number = static_cast<std::size_t>(shader);
+    return {[dispatch = dispatch_of(number, buffers, groups), push](
+                VkCommandBuffer commands, const vkattn::RecordOptions&) { dispatch.record(commands, push); },
+            {{.pass = table_[number].name, .tile_count = 1}}};
+  }
+
+ private:
+  struct Pipeline {
+    VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
+    VkPipelineLayout layout = VK_NULL_HANDLE;
+    VkPipeline pipeline = VK_NULL_HANDLE;
+  };
+  void create(Pipeline& pipeline, const ShaderRow& row, VkPipelineCache cache) const;
+  [[nodiscard]] Dispatch dispatch_of(std::size_t number, std::span<const vkattn::BufferRange> buffers,
+                                     std::int64_t groups);
+  VkDevice device_;
+  std::span<const ShaderRow> table_;
+  std::vector<Pipeline> pipelines_;
+  std::vector<VkDescriptorPool> pools_;
+  std::uint32_t sets_ = 0;  // taken from the last pool
+};
+
+// Workgroups of item.glsl for so many items.
+constexpr std::int64_t groups_of(std::int64_t items) {
+  constexpr std::int64_t kWorkgroup = 64;
+  return (items + kWorkgroup - 1) / kWorkgroup;
+}
+
+// Is told before each compilation how many were begun and how many there are, by one thread at a time.
+using OnCompile = std::function<void(std::size_t, std::size_t)>;
+// Compiles on several threads, as most of the time is the driver's.
+void compile_all(const std::vector<std::function<vkattn::Result<void>()>>& plans,
+                 const OnCompile& on_compile);
+
+// Plans of the library, for these descriptors: equal layers share a plan and its workspace, as steps run one
+// after the other. The Runtime outlives it.
+template <class... Descs>
+class PlansOf {
+ public:
+  explicit PlansOf(const vkattn::Runtime& runtime) : runtime_(&runtime) {}
+
+  // The plan that was made for this descriptor, or a new one.
+  template <class Desc>
+  [[nodiscard]] const typename Desc::Plan& plan(const Desc& desc) {
+    return made(desc).plan;
+  }
+  template <class Desc>
+  [[nodiscard]] Step step(const Desc& desc, const typename Desc::Plan::Tensors& tensors) {
+    const Made<Desc>& made_plan = made(desc);
+    auto bindings = checked(made_plan.plan.make_bindings(tensors, made_plan.workspace.range()));
+    return {[plan = made_plan.plan, bindings = std::make_shared<decltype(bindings)>(std::move(bindings))](
+                VkCommandBuffer commands, vkattn::RecordOptions slice) {
+              slice.wait_for_earlier = true;
+              plan.record(commands, *bindings, slice);
+            },
+            made_plan.plan.dispatches()};
+  }
+  // Compiles the plans that were made since the last call. Before that their steps cannot be recorded.
+  void compile() { compile_all(std::exchange(pending_, {}), on_compile); }
+
+  std::uint64_t max_dispatch_ns = 0;  // of plans that are made from now on; PlanOptions has it
+  OnCompile on_compile;
+
+ private:
+  template <class Desc>
+  struct Made {
+    Desc desc;
+    typename Desc::Plan plan;
+    vkattn::Buffer workspace;
+  };
+  template <class Desc>
+  const Made<Desc>& made(const Desc& desc) {
+    std::vector<Made<Desc>>& all = std::get<std::vector<Made<Desc>>>(made_);
+    const auto found = std::ranges::find(all, desc, &Made<Desc>::desc);
+    if (found != all.end()) return *found;
+    typename Desc::Plan::Options options{};
+    options.max_dispatch_ns = max_dispatch_ns;
+    options.deferred_compilation = true;
+    typename Desc::Plan plan = checked(runtime_->make_plan(desc, options));
+    pending_.push_back([plan] { return plan.compile(); });
+    vkattn::Buffer workspace = checked(runtime_->create_workspace(plan));
+    all.push_back({desc, std::move(plan), std::move(workspace)});
+    return all.back();
+  }
+
+  const vkattn::Runtime* runtime_;
+  std::vector<std::function<vkattn::Result<void>()>> pending_;
+  std::tuple<std::vector<Made<Descs>>...> made_;
+};
+
+}  // namespace decoder

@@ -1,0 +1,32 @@
+// What the tests of generate share.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "generate/tokenizer.hpp"
+
+namespace generate {
+
+using Path = std::filesystem::path;
+using Tokens = std::vector<std::uint32_t>;
+
+// Counts and prints what does not hold.
+void expect(bool holds, const std::string& what);
+
+// What make_checkpoints.py has computed.
+struct Expected {
+  explicit Expected(const Path& folder);
+  std::string prompt;
+  Tokens prompt_tokens, greedy;
+  std::vector<float> logits;                            // of each greedy token
+  std::map<std::string, std::vector<float>> in_blocks;  // the same with quantised weights, by their type
+};
+
+// The tests that need no device.
+void test_tokenizer(const Path& folder, const Expected& expected);
+void test_refusals(const Path& checkpoint);
+
+}  // namespace generate

@@ -1,0 +1,258 @@
+#include "generate/model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <stdexcept>
+
+namespace generate {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Family llama_family(const char* architecture, bool has_qkv_biases) {
+  return {.architecture = architecture,
+          .embedding = "model.embed_tokens",
+          .positions = nullptr,
+          .head = "lm_head",
+          .last_norm = "model.norm",
+          .layer = "model.layers.",
+          .attention_norm = "input_layernorm",
+          .post_attention = nullptr,
+          .mlp_norm = "post_attention_layernorm",
+          .post_mlp = nullptr,
+          .qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+          .up = {"mlp.gate_proj", "mlp.up_proj"},
+          .out = "self_attn.o_proj",
+          .down = "mlp.down_proj",
+          .has_means = false,
+          .is_gemma = false,
+          .is_input_first = false,
+          .has_all_biases = false,
+          .has_qkv_biases = has_qkv_biases};
+}
+
+Family gemma_family() {
+  Family family = llama_family("Gemma2ForCausalLM", false);
+  family.post_attention = "post_attention_layernorm";
+  family.mlp_norm = "pre_feedforward_layernorm";
+  family.post_mlp = "post_feedforward_layernorm";
+  family.is_gemma = true;
+  return family;
+}
+
+Family gpt2_family() {
+  return {.architecture = "GPT2LMHeadModel",
+          .embedding = "wte",
+          .positions = "wpe",
+          .head = "lm_head",
+          .last_norm = "ln_f",
+          .layer = "h.",
+          .attention_norm = "ln_1",
+          .post_attention = nullptr,
+          .mlp_norm = "ln_2",
+          .post_mlp = nullptr,
+          .qkv = {"attn.c_attn"},
+          .up = {"mlp.c_fc"},
+          .out = "attn.c_proj",
+          .down = "mlp.c_proj",
+          .has_means = true,
+          .is_gemma = false,
+          .is_input_first = true,
+          .has_all_biases = true,
+          .has_qkv_biases = true};
+}
+
+const std::array<Family, 5>& families() {
+  static const std::array<Family, 5> all = {
+      llama_family("LlamaForCausalLM", false), llama_family("MistralForCausalLM", false),
+      llama_family("Qwen2ForCausalLM", true), gemma_family(), gpt2_family()};
+  return all;
+}
+
+// A value of the configuration; null counts as missing.
+template <class T>
+T value(const Json& config, const char* name, T otherwise) {
+  const auto found = config.find(name);
+  if (found == config.end() || found->is_null()) return otherwise;
+  if (std::is_same_v<T, std::int64_t> && !found->is_number_integer())
+    throw std::runtime_error(std::string(name) + " is no whole number");
+  return found->get<T>();
+}
+
+// A size that must be there. The first that is missing or out of range is kept as the refusal.
+struct Sizes {
+  const Json& config;
+  std::string refusal = {};
+
+  std::int64_t get(const char* name, std::int64_t most, std::int64_t otherwise = 0) {
+    const auto size = value<std::int64_t>(config, name, otherwise);
+    if ((size < 1 || size > most) && refusal.empty())
+      refusal = std::string(name) + " is " + std::to_string(size) + " but must be from 1 to " +
+                std::to_string(most);
+    return size;
+  }
+};
+
+constexpr std::int64_t kMostSize = 1 << 24;
+
+// Frequencies of rotary embedding with the published scalings. Returns an empty text, or why there are none.
+std::string set_frequencies(Model& model, const Json& config) {
+  const Json none = Json::object();
+  const auto given = config.find("rope_scaling"), newer = config.find("rope_parameters");
+  const Json& scaling = newer != config.end() && newer->is_object()   ? *newer
+                        : given != config.end() && given->is_object() ? *given
+                                                                      : none;
+  const double base = value(config, "rope_theta", value(scaling, "rope_theta", 10000.0));
+  const double factor = value(scaling, "factor", 1.0);
+  const std::string kind =
+      value<std::string>(scaling, "rope_type", value<std::string>(scaling, "type", "default"));
+  const double original =
+      value(scaling, "original_max_position_embeddings", static_cast<double>(model.context));
+  const auto dims = static_cast<double>(model.head_dim);
+  if (kind == "yarn") {
+    model.rotary_magnitude =
+        value(scaling, "attention_factor", static_cast<float>(0.1 * std::log(factor) + 1));
+  } else if (kind != "default" && kind != "linear" && kind != "llama3") {
+    return "rotary scaling '" + kind + "' is not known; linear, llama3 and yarn are";
+  }
+  if (!(base > 1 && base < 1e30 && factor >= 1 && factor < 1e6 && original >= 1))
+    return "no rotary embedding has the base " + std::to_string(base) + ", the factor " +
+           std::to_string(factor) + " and an original context of " + std::to_string(original);
+  // YaRN: the pair that makes so many turns within the original context.
+  const auto pair_of = [&](double turns) {
+    return dims * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
+  };
+  for (std::int64_t i = 0; i < model.head_dim / 2; ++i) {
+    const double plain = std::pow(base, -2 * static_cast<double>(i) / dims);
+    double kept = kind == "default" ? 1 : 0;  // the share of the frequency that is not divided by the factor
+    if (kind == "llama3") {
+      const double low = value(scaling, "low_freq_factor", 1.0),
+                   high = value(scaling, "high_freq_factor", 4.0);
+      kept = std::clamp((original * plain / (2 * std::numbers::pi) - low) / (high - low), 0.0, 1.0);
+    } else if (kind == "yarn") {
+      const double first = std::max(std::floor(pair_of(value(scaling, "beta_fast", 32.0))), 0.0);
+      const double last = std::min(std::ceil(pair_of(value(scaling, "beta_slow", 1.0))), dims - 1);
+      kept = 1 - std::clamp((static_cast<double>(i) - first) / std::max(last - first, 0.001), 0.0, 1.0);
+    }
+    model.frequencies.push_back(static_cast<float>(kept * plain + (1 - kept) * plain / factor));
+  }
+  return {};
+}
+
+void set_windows(Model& model, const Json& config) {
+  const auto window = value<std::int64_t>(config, "sliding_window", 0);
+  const std::string architecture = model.family->architecture;
+  const bool is_qwen = architecture == "Qwen2ForCausalLM";
+  const bool has_windows = !is_qwen || value(config, "use_sliding_window", false);
+  const auto first = is_qwen ? value<std::int64_t>(config, "max_window_layers", 0) : 0;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const bool is_local = model.family->is_gemma ? layer % 2 == 0 : layer >= first;
+    model.windows.push_back(has_windows && is_local ? window : 0);
+  }
+}
+
+void add_ends(Model& model, const Json& config) {
+  const auto end = config.find("eos_token_id");
+  if (end == config.end() || end->is_null()) return;
+  for (const Json& token : end->is_array() ? *end : Json::array({*end}))
+    if (token.is_number_unsigned()) model.ends.push_back(token.get<std::uint32_t>());
+}
+
+std::string set_sizes(Model& model, const Json& config) {
+  Sizes sizes{config};
+  const bool is_gpt2 = model.family->positions != nullptr;
+  model.vocabulary = sizes.get("vocab_size", kMostSize);
+  model.context = sizes.get(is_gpt2 ? "n_positions" : "max_position_embeddings", kMostSize);
+  model.layers = sizes.get(is_gpt2 ? "n_layer" : "num_hidden_layers", 1024);
+  model.width = sizes.get(is_gpt2 ? "n_embd" : "hidden_size", kMostSize);
+  model.heads = sizes.get(is_gpt2 ? "n_head" : "num_attention_heads", 4096);
+  if (!sizes.refusal.empty()) return sizes.refusal;
+  model.hidden =
+      is_gpt2 ? sizes.get("n_inner", kMostSize, 4 * model.width) : sizes.get("intermediate_size", kMostSize);
+  model.kv_heads = sizes.get("num_key_value_heads", model.heads, model.heads);
+  model.head_dim = sizes.get("head_dim", 576, model.width / model.heads);
+  if (!sizes.refusal.empty()) return sizes.refusal;
+  if (model.heads % model.kv_heads != 0 || (!is_gpt2 && model.head_dim % 2 != 0))
+    return "no model has " + std::to_string(model.heads) + " heads of " + std::to_string(model.head_dim) +
+           " elements over " + std::to_string(model.kv_heads) + " heads of keys";
+  return {};
+}
+
+std::string set_numbers(Model& model, const Json& config) {
+  const bool is_gpt2 = model.family->positions != nullptr;
+  const std::string activation =
+      value<std::string>(config, is_gpt2 ? "activation_function" : "hidden_activation",
+                         value<std::string>(config, "hidden_act", is_gpt2 ? "gelu_new" : "silu"));
+  if (activation == "gelu_new" || activation == "gelu_pytorch_tanh")
+    model.activation = Activation::kGelu;
+  else if (activation != "silu")
+    return "the activation '" + activation + "' is not known; silu, gelu_new and gelu_pytorch_tanh are";
+  model.is_tied = value(config, "tie_word_embeddings", model.family->is_gemma || is_gpt2);
+  model.epsilon = value(config, is_gpt2 ? "layer_norm_epsilon" : "rms_norm_eps", 1e-6F);
+  model.scale = static_cast<float>(
+      1 / std::sqrt(value(config, "query_pre_attn_scalar", static_cast<double>(model.head_dim))));
+  model.softcap = value(config, "attn_logit_softcapping", 0.0F);
+  model.last_softcap = value(config, "final_logit_softcapping", 0.0F);
+  if (value(config, "attention_bias", false) || value(config, "mlp_bias", false) ||
+      value(config, "partial_rotary_factor", 1.0) != 1)
+    return "attention_bias, mlp_bias and partial_rotary_factor are not known";
+  return is_gpt2 ? "" : set_frequencies(model, config);
+}
+
+vkattn::Result<Model> model_of(const Json& config) {
+  const auto architectures = value<std::vector<std::string>>(config, "architectures", {});
+  const std::string name = architectures.empty() ? "" : architectures.front();
+  const auto family =
+      std::ranges::find_if(families(), [&](const Family& each) { return name == each.architecture; });
+  if (family == families().end()) {
+    std::string known;
+    for (const Family& each : families())
+      known += (known.empty() ? "" : ", ") + std::string(each.architecture);
+    return refusal("the architecture '" + name + "' is not known; known are " + known);
+  }
+  Model model;
+  model.family = &*family;
+  std::string wrong = set_sizes(model, config);
+  if (wrong.empty()) wrong = set_numbers(model, config);
+  if (!wrong.empty()) return refusal(wrong);
+  set_windows(model, config);
+  return model;
+}
+
+}  // namespace
+
+vkattn::Error refusal(const std::string& what) {
+  return {vkattn::ErrorCode::kInvalidArgument, 0, what};
+}
+
+vkattn::Result<std::string> file_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return refusal(path.string() + " cannot be read");
+  return text;
+}
+
+vkattn::Result<Model> read_model(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "config.json";
+  const auto text = file_text(path);
+  if (!text) return text.error();
+  try {
+    const Json config = Json::parse(*text);
+    auto model = model_of(config);
+    if (!model) return refusal(path.string() + ": " + model.error().message);
+    add_ends(*model, config);
+    const auto more = file_text(folder / "generation_config.json");  // has the ends of models for dialogues
+    if (more) add_ends(*model, Json::parse(*more));
+    return model;
+  } catch (const std::exception& error) {
+    return refusal(path.string() + " is no configuration: " + error.what());
+  }
+}
+
+}  // namespace generate

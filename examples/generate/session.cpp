@@ -1,0 +1,378 @@
+#include "generate/session.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <thread>
+
+#include "decoder/terminal.hpp"
+#include "picture/heat_map.hpp"
+
+namespace generate {
+
+using decoder::checked;
+using decoder::Clock;
+using decoder::refuse;
+using decoder::seconds_since;
+
+namespace {
+
+std::optional<vkattn::DataType> type_named(const std::string& name) {
+  for (const auto type : {vkattn::DataType::kFloat32, vkattn::DataType::kFloat16, vkattn::DataType::kQ8_0,
+                          vkattn::DataType::kQ4_0}) {
+    if (name == vkattn::name(type)) return type;
+  }
+  return std::nullopt;
+}
+
+vkattn::Runtime make_runtime(const Options& options) {
+  vkattn::RuntimeOptions runtime;
+  runtime.device = options.device;
+  runtime.validation = options.validation;
+  return checked(vkattn::Runtime::create(runtime));
+}
+
+std::string megabytes(std::uint64_t bytes) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text.data();
+}
+
+// The device's largest heap of its own memory, by an instance of this program's: the runtime shows none.
+std::uint64_t device_memory(const vkattn::Runtime& runtime) {
+  VkInstance instance = VK_NULL_HANDLE;
+  const VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+  if (vkCreateInstance(&info, nullptr, &instance) != VK_SUCCESS) return ~std::uint64_t{0};
+  std::uint32_t count = runtime.device_index() + 1;
+  std::vector<VkPhysicalDevice> devices(count);
+  (void)vkEnumeratePhysicalDevices(instance, &count, devices.data());
+  std::uint64_t largest = 0;
+  if (count == devices.size()) {
+    VkPhysicalDeviceMemoryProperties memory{};
+    vkGetPhysicalDeviceMemoryProperties(devices.back(), &memory);
+    for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
+      if ((memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0)
+        largest = std::max<std::uint64_t>(largest, memory.memoryHeaps[i].size);
+    }
+  }
+  vkDestroyInstance(instance, nullptr);
+  return largest == 0 ? ~std::uint64_t{0} : largest;
+}
+
+// A terminal obeys control characters; a model may write any.
+std::string printable(std::string text, bool is_terminal) {
+  for (char& byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (is_terminal && (code < 0x20 || code == 0x7f) && byte != '\n' && byte != '\t') byte = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+Speaker::Speaker(const Options& options)
+    : options_(options),
+      model_(checked(read_model(options.folder))),
+      tokenizer_(checked(Tokenizer::open(options.folder / "tokenizer.json"))),
+      prompts_(encoded()),
+      graph_options_(sizes()),
+      checkpoint_(checked(Checkpoint::open(options.folder))),
+      weights_(checked(Weights::find(model_, checkpoint_, type_named(options.weights)))) {
+  runtime_.emplace(make_runtime(options));
+  const auto begin = Clock::now();
+  check_memory();
+  decoder::ProgressLine line;
+  weights_.upload(*runtime_, checkpoint_, [&](double share) {
+    if (line.is_due()) line.show("uploading " + megabytes(weights_.bytes()) + " of weights", share);
+  });
+  line.remove();
+  graph_.emplace(*runtime_, model_, weights_, graph_options_);
+  prepare();
+  loading_ = seconds_since(begin);
+}
+
+std::vector<std::vector<std::uint32_t>> Speaker::encoded() const {
+  std::vector<std::vector<std::uint32_t>> prompts;
+  for (const std::string& prompt : options_.prompts) {
+    if (prompt.empty()) refuse("the prompt is empty");
+    prompts.push_back(checked(tokenizer_.encode(prompt)));
+    if (prompts.back().empty()) refuse("the prompt has no tokens");
+    for (const std::uint32_t token : prompts.back()) {
+      if (token >= model_.vocabulary)
+        refuse("tokenizer.json has the token " + std::to_string(token) +
+               ", and config.json makes the vocabulary " + std::to_string(model_.vocabulary));
+    }
+  }
+  return prompts;
+}
+
+GraphOptions Speaker::sizes() const {
+  const auto longest = static_cast<std::int64_t>(
+      std::ranges::max_element(prompts_, {}, [](const auto& each) { return each.size(); })->size());
+  if (options_.context > model_.context)
+    refuse("--context is " + std::to_string(options_.context) + ", and the model knows " +
+           std::to_string(model_.context) + " positions");
+  GraphOptions sizes;
+  sizes.context =
+      options_.context > 0 ? options_.context : std::min(model_.context, longest + options_.tokens);
+  if (longest >= sizes.context)
+    refuse("the prompt has " + std::to_string(longest) + " tokens, and a context of " +
+           std::to_string(sizes.context) + " has no room for it and a token behind it");
+  sizes.cache = type_named(options_.cache).value_or(sizes.cache);
+  sizes.texts = static_cast<std::int64_t>(prompts_.size());
+  sizes.chunk = std::max(options_.chunk, sizes.texts);
+  if (options_.frame_budget_ms > 0)
+    sizes.max_dispatch_ns = static_cast<std::uint64_t>(options_.frame_budget_ms * 5e5);
+  if (options_.layer >= model_.layers)
+    refuse("--layer is " + std::to_string(options_.layer) + ", and the model's layers are 0 to " +
+           std::to_string(model_.layers - 1));
+  if (!options_.picture.empty()) checked(vkattn::picture::check_support());
+  if (model_.head_dim % vkattn::block_elements(sizes.cache) != 0)
+    refuse("--cache " + options_.cache + " has blocks of 32, and heads have " +
+           std::to_string(model_.head_dim) + " elements");
+  return sizes;
+}
+
+// Makes and compiles the steps that these prompts need.
+void Speaker::prepare() {
+  std::int64_t rows = 0;
+  for (const auto& prompt : prompts_) rows += static_cast<std::int64_t>(prompt.size());
+  decoder::ProgressLine line;
+  graph_->plans().on_compile = [&](std::size_t n, std::size_t all) {
+    if (line.is_due())
+      line.show("compiling " + std::to_string(n) + " of " + std::to_string(all) + " plans", -1);
+  };
+  (void)graph_->pass(Graph::Pass::kStep);
+  if (rows % graph_options_.chunk > 1) (void)graph_->pass(Graph::Pass::kFew);
+  if (rows >= graph_options_.chunk) (void)graph_->pass(Graph::Pass::kChunk);
+  graph_->plans().compile();
+  line.remove();
+  graph_->plans().on_compile = {};
+}
+
+// Before anything is uploaded: what binds and what is held must fit.
+void Speaker::check_memory() {
+  const vkattn::Capabilities& device = runtime_->device().capabilities();
+  const auto check_range = [&](const std::string& what, std::uint64_t bytes) {
+    if (bytes > device.max_storage_buffer_range)
+      refuse(what + " takes " + std::to_string(bytes) + " bytes, and maxStorageBufferRange of " +
+             device.device_name + " is " + std::to_string(device.max_storage_buffer_range));
+  };
+  const CacheBytes cache = cache_bytes(model_, graph_options_);
+  check_range("the tensor '" + weights_.largest().names.front() + "'", weights_.largest().bytes());
+  check_range("a layer's cache of " + std::to_string(graph_options_.context) + " keys", cache.largest);
+  const std::uint64_t needed = weights_.bytes() + cache.all, there = device_memory(*runtime_);
+  if (needed > there)
+    refuse("weights and cache take " + megabytes(needed) + ", and " + device.device_name + " has " +
+           megabytes(there));
+}
+
+void Speaker::execute_in_frames(const decoder::Steps& steps) {
+  constexpr auto kFrame = std::chrono::microseconds(16667);
+  std::vector<vkattn::DispatchInfo> dispatches;
+  for (const decoder::Step& step : steps)
+    dispatches.insert(dispatches.end(), step.dispatches.begin(), step.dispatches.end());
+  if (!frames_) frames_.emplace(dispatches);
+  for (frames_->restart(); !frames_->is_done();) {
+    const auto begin = Clock::now();
+    const vkattn::RecordOptions slice = frames_->next(options_.frame_budget_ms * 1e6);
+    const double ns = checked(runtime_->execute([&](VkCommandBuffer commands) {
+                        record_all(commands, steps, slice);
+                      })).front();
+    frames_->measured(slice, ns);
+    slices_.push_back(ns / 1e6);
+    std::this_thread::sleep_until(begin + kFrame);  // the rest of the frame is the game's
+  }
+}
+
+void Speaker::execute(Graph::Pass pass, bool chooses) {
+  decoder::Steps steps = graph_->pass(pass);
+  graph_->plans().compile();  // of a pass that prepare() did not foresee
+  if (chooses) steps.insert(steps.end(), graph_->choice().begin(), graph_->choice().end());
+  if (options_.frame_budget_ms > 0 && pass == Graph::Pass::kStep) return execute_in_frames(steps);
+  (void)checked(runtime_->execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
+}
+
+void Speaker::read(Texts& texts) {
+  std::int64_t left = 0, most = 0;
+  const std::size_t count = texts.tokens.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    left += texts.left(i);
+    most = std::max(most, texts.left(i));
+  }
+  using Pass = Graph::Pass;
+  const Pass pass = most <= 1 ? Pass::kStep : left < graph_options_.chunk ? Pass::kFew : Pass::kChunk;
+  std::int64_t room = graph_->rows_of(pass);
+  Rows rows;
+  std::vector<std::size_t> whole;  // texts that are read to their ends
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t taken = std::min(room, texts.left(i));
+    const auto begin = texts.tokens[i].begin() + texts.read[i];
+    rows.tokens.insert(rows.tokens.end(), begin, begin + taken);
+    rows.counts.push_back(taken);
+    rows.positions.push_back(texts.read[i]);
+    texts.read[i] += taken;
+    room -= taken;
+    if (taken > 0 && texts.left(i) == 0) whole.push_back(i);
+  }
+  graph_->write(rows, options_.sampling);
+  execute(pass, !whole.empty());
+  if (whole.empty()) return;
+  const std::vector<std::uint32_t> tokens = graph_->chosen();
+  for (const std::size_t i : whole) texts.chosen[i] = tokens[i];
+  ++options_.sampling.draw;
+}
+
+Outcome Speaker::run() {
+  Outcome outcome;
+  outcome.tokens.resize(prompts_.size());
+  const decoder::Interrupts interrupts;
+  Texts texts(prompts_);
+  if (read_prompts(texts)) write_texts(texts, outcome);
+  std::size_t tokens = 0;
+  for (const auto& each : outcome.tokens) tokens += each.size();
+  print_figures(tokens);
+  if (!options_.picture.empty()) {
+    std::vector<std::uint32_t> all = prompts_.front();
+    all.insert(all.end(), outcome.tokens.front().begin(), outcome.tokens.front().end());
+    draw(all);
+  }
+  outcome.validation_messages = runtime_->validation_messages();
+  return outcome;
+}
+
+// False if it was interrupted.
+bool Speaker::read_prompts(Texts& texts) {
+  for (const auto& prompt : prompts_) prompt_tokens_ += prompt.size();
+  const auto begin = Clock::now();
+  decoder::ProgressLine line;
+  for (std::size_t done = 0; done < prompt_tokens_;) {
+    if (decoder::Interrupts::came()) return false;
+    if (line.is_due())
+      line.show(
+          "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
+          static_cast<double>(done) / static_cast<double>(prompt_tokens_));
+    read(texts);
+    done = static_cast<std::size_t>(std::accumulate(texts.read.begin(), texts.read.end(), std::int64_t{0}));
+  }
+  line.remove();
+  first_token_ = seconds_since(begin);
+  return true;
+}
+
+// Adds the chosen token to a text. False at its end.
+bool Speaker::take_chosen(Texts& texts, std::size_t text, std::vector<std::uint32_t>& tokens) const {
+  if (std::ranges::find(model_.ends, texts.chosen[text]) != model_.ends.end()) return false;
+  tokens.push_back(texts.chosen[text]);
+  const bool is_last = static_cast<std::int64_t>(tokens.size()) == options_.tokens ||
+                       texts.read[text] + 1 >= graph_options_.context;
+  if (!is_last) texts.tokens[text].push_back(texts.chosen[text]);  // is read in the next step
+  return !is_last;
+}
+
+// One text is streamed; several are printed one after the other.
+void Speaker::write_texts(Texts& texts, Outcome& outcome) {
+  const std::size_t count = prompts_.size();
+  const bool is_terminal = decoder::is_terminal(1);
+  std::vector<std::string> outputs = options_.prompts;
+  std::vector<Utf8Stream> streams(count);
+  const auto flush = [&] {
+    if (count > 1) return;
+    std::fputs(printable(std::exchange(outputs[0], {}), is_terminal).c_str(), stdout);
+    std::fflush(stdout);
+  };
+  std::vector<bool> writes(count, true);
+  const auto begin = Clock::now();
+  decoder::ProgressLine line;
+  for (std::int64_t step = 1; !decoder::Interrupts::came(); ++step) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!writes[i]) continue;
+      const std::size_t before = outcome.tokens[i].size();
+      writes[i] = take_chosen(texts, i, outcome.tokens[i]);
+      if (outcome.tokens[i].size() > before) outputs[i] += streams[i].add(tokenizer_.bytes(texts.chosen[i]));
+    }
+    flush();
+    if (std::ranges::find(writes, true) == writes.end()) break;
+    if (count > 1 && line.is_due()) line.show("token " + std::to_string(step) + " of each text", -1);
+    read(texts);
+  }
+  decoding_ = seconds_since(begin);
+  line.remove();
+  for (std::size_t i = 0; i < count; ++i) outputs[i] += streams[i].finish() + "\n";
+  flush();
+  for (std::size_t i = 0; count > 1 && i < count; ++i)
+    std::printf("--- prompt %zu\n%s", i + 1, printable(outputs[i], is_terminal).c_str());
+  std::fflush(stdout);
+}
+
+void Speaker::print_figures(std::size_t tokens) const {
+  const auto rate = [](std::size_t count, double seconds) {
+    return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
+  };
+  const std::size_t decoded =
+      tokens - std::min(tokens, prompts_.size());  // the first of each is the prompt's
+  std::fprintf(
+      stderr,
+      "\n%s on %s\nloaded in %.1f s; first token after %.2f s (%zu tokens of the prompt, %.1f tokens/s)\n"
+      "%zu tokens written, %.1f tokens/s\nmemory: weights %s (%s), cache %s (%s, %lld keys)\n",
+      model_.family->architecture, runtime_->device().capabilities().device_name.c_str(), loading_,
+      first_token_, prompt_tokens_, rate(prompt_tokens_, first_token_), tokens, rate(decoded, decoding_),
+      megabytes(weights_.bytes()).c_str(), vkattn::name(weights_.layers.front().qkv.type).data(),
+      megabytes(cache_bytes(model_, graph_options_).all).c_str(), options_.cache.c_str(),
+      static_cast<long long>(graph_options_.context));
+  if (!slices_.empty()) print_frames(decoded);
+}
+
+void Speaker::print_frames(std::size_t tokens) const {
+  std::vector<double> slices = slices_;
+  std::ranges::sort(slices);
+  const auto at = [&](double share) {
+    return slices[static_cast<std::size_t>(share * static_cast<double>(slices.size() - 1))];
+  };
+  const auto longer = std::ranges::count_if(slices, [&](double ms) { return ms > options_.frame_budget_ms; });
+  std::fprintf(
+      stderr,
+      "frames: budget %.2f ms; a slice took %.2f ms (median), %.2f ms (p95), %.2f ms at most; %lld of %zu "
+      "took longer; %.1f frames a token\n",
+      options_.frame_budget_ms, at(0.5), at(0.95), at(1), static_cast<long long>(longer), slices.size(),
+      static_cast<double>(slices.size()) / static_cast<double>(std::max<std::size_t>(tokens, 1)));
+}
+
+// The heads of one layer over a text of at most kMost tokens, which is read again.
+void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
+  constexpr std::size_t kMost = 48;
+  const std::size_t count = std::min(tokens.size(), kMost);
+  GraphOptions options = graph_options_;
+  options.texts = 1;
+  options.context = options.chunk = static_cast<std::int64_t>(count);
+  options.shown_layer = options_.layer < 0 ? model_.layers - 1 : options_.layer;
+  Graph graph(*runtime_, model_, weights_, options);
+  graph.write({{tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)}, {options.context}, {0}},
+              {});
+  const decoder::Steps& steps = graph.pass(Graph::Pass::kChunk);
+  graph.plans().compile();
+  (void)checked(runtime_->execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
+  const std::vector<float> weights = graph.shown();
+  vkattn::picture::HeatMap map;
+  map.title = "What the tokens look at in layer " + std::to_string(options.shown_layer);
+  map.caption = options_.folder.filename().string() + "  \xc2\xb7  " +
+                vkattn::picture::device_and_date(runtime_->device().capabilities().device_name);
+  map.row_axis = "query";
+  map.column_axis = "key";
+  map.scale_axis = "probability";
+  map.scale = vkattn::picture::HeatScale::kSquareRoot;
+  for (std::size_t i = 0; i < count; ++i) map.row_labels.push_back(tokenizer_.name(tokens[i]));
+  map.column_labels = map.row_labels;
+  const auto heads = std::min(static_cast<std::size_t>(model_.heads), vkattn::picture::kMostHeatPanels);
+  for (std::size_t head = 0; head < heads; ++head) {
+    const auto from = weights.begin() + static_cast<std::ptrdiff_t>(head * count * count);
+    map.panels.push_back(
+        {"head " + std::to_string(head), "", {from, from + static_cast<std::ptrdiff_t>(count * count)}});
+  }
+  checked(vkattn::picture::write_file(options_.picture, draw_heat_map(map, vkattn::picture::Format::kPng)));
+  std::fprintf(stderr, "%s shows %zu of %lld heads of layer %lld over %zu tokens\n", options_.picture.c_str(),
+               heads, static_cast<long long>(model_.heads), static_cast<long long>(options.shown_layer),
+               count);
+}
+
+}  // namespace generate
