@@ -4,9 +4,10 @@
 #include <vkattn/runtime.hpp>
 
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "interface.hpp"
 #include "problem.hpp"
@@ -47,7 +48,7 @@ bool is_view(const ggml_tensor& node) {
 }
 
 /// Whether the device takes the problem: a plan that is not compiled is made in microseconds.
-bool computes(ggml_backend_dev_t, const ggml_tensor* node) {
+bool computes(ggml_backend_dev_t, const ggml_tensor* node) try {
   if (is_view(*node)) return true;
   if (node->op != GGML_OP_FLASH_ATTN_EXT) return false;
   Problem problem = vkattn::ggml::problem_of(*node);
@@ -60,6 +61,8 @@ bool computes(ggml_backend_dev_t, const ggml_tensor* node) {
   }
   if (problem.reason.empty()) return true;
   log(GGML_LOG_LEVEL_DEBUG, std::string(node->name) + " is left to others: " + problem.reason);
+  return false;
+} catch (const std::bad_alloc&) {
   return false;
 }
 
