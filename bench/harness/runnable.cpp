@@ -143,10 +143,7 @@ Result<Bindings> Runnable::make_bindings(const AnyTensors& tensors, const Buffer
 }
 
 void Runnable::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
-  if (const auto* const plan = std::get_if<AttentionPlan>(&plan_)) return plan->record(commands, bindings);
-  if (const auto* const plan = std::get_if<BackwardPlan>(&plan_)) return plan->record(commands, bindings);
-  if (const auto* const plan = std::get_if<MatmulPlan>(&plan_)) return plan->record(commands, bindings);
-  std::get_if<UnfusedPlan>(&plan_)->record(commands, bindings);
+  std::visit([&](const auto& plan) { plan.record(commands, bindings); }, plan_);
 }
 
 Result<double> Runnable::execute(const Runtime& runtime, const AnyTensors& tensors) const {

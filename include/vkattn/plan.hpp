@@ -149,10 +149,10 @@ class Plan {
   /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock, no transfer. The caller
   /// orders it against whatever writes the inputs and reads the outputs, and binds its own compute state
   /// again afterwards: requirements() has both. Bindings of another plan, and a plan that is not compiled,
-  /// are errors of the caller's: nothing is recorded then, which only DeviceDesc::log tells. has_made() and
-  /// is_compiled() say beforehand.
-  void record(VkCommandBuffer commands, const Bindings& bindings,
-              const RecordOptions& options = {}) const noexcept;
+  /// are errors of the caller's: nothing is recorded then, as the status and DeviceDesc::log tell, and a core
+  /// that was built as Debug ends the program by assert(). has_made() and is_compiled() say beforehand.
+  RecordStatus record(VkCommandBuffer commands, const Bindings& bindings,
+                      const RecordOptions& options = {}) const noexcept;
 
   /// For the library's own files.
   [[nodiscard]] const detail::PlanState& state() const { return *state_; }

@@ -67,6 +67,22 @@ struct RecordOptions {
   /// Begin with a barrier after all compute and transfers recorded before on the queue: for executions that
   /// share a workspace or work on what the one before has written.
   bool wait_for_earlier = false;
+  /// Write timestamps around each dispatch of the slice, into this pool of VK_QUERY_TYPE_TIMESTAMP: query
+  /// `first_timestamp` before the first one, and one more query after each, when everything before it is
+  /// done. So the difference of neighbours is what a dispatch took, with the barrier before it. A dispatch
+  /// that the bindings leave out takes nothing. The caller resets one query more than the slice has
+  /// dispatches, and records for a queue family with timestamps (timestampValidBits). Null: none.
+  /// @{
+  VkQueryPool timestamps = {};
+  std::uint32_t first_timestamp = 0;
+  /// @}
+};
+
+/// How recording with bindings ended.
+enum class RecordStatus : std::uint32_t {
+  kRecorded,     ///< the commands are there
+  kOtherPlan,    ///< nothing is: another plan has made the bindings
+  kNotCompiled,  ///< nothing is: the plan waits for compile()
 };
 
 }  // namespace vkattn

@@ -43,6 +43,7 @@ typedef struct VkCommandBuffer_T* VkCommandBuffer;
 VKATTN_HANDLE(VkBuffer)
 VKATTN_HANDLE(VkPipelineCache)
 VKATTN_HANDLE(VkDescriptorPool)
+VKATTN_HANDLE(VkQueryPool)
 
 typedef uint64_t VkDeviceSize;
 typedef uint32_t VkFlags;

@@ -156,7 +156,8 @@ Result<RecordOptions> record_options(const vkattn_record_options* given) {
   if (given == nullptr) return RecordOptions{};
   const auto c = read(given, vkattn_record_options_init, "vkattn_record_options");
   if (!c) return c.error();
-  return RecordOptions{c->first_dispatch, c->dispatch_count, c->wait_for_earlier != 0};
+  return RecordOptions{c->first_dispatch, c->dispatch_count, c->wait_for_earlier != 0, c->timestamps,
+                       c->first_timestamp};
 }
 
 }  // namespace vkattn::c

@@ -158,9 +158,9 @@ bool Plan::has_made(const Bindings& bindings) const noexcept {
   return bindings.state().program == state_->program;
 }
 
-void Plan::record(VkCommandBuffer commands, const Bindings& bindings,
-                  const RecordOptions& options) const noexcept {
-  state_->program->record(commands, bindings.state(), options);
+RecordStatus Plan::record(VkCommandBuffer commands, const Bindings& bindings,
+                          const RecordOptions& options) const noexcept {
+  return state_->program->record(commands, bindings.state(), options);
 }
 
 }  // namespace vkattn

@@ -66,12 +66,22 @@ void Sequence::record(VkCommandBuffer commands, const RecordOptions& slice) cons
   bool waits = slice.wait_for_earlier;  // before the slice's first dispatch
   for (const Item& item : items_) {
     RecordOptions part = part_of(slice, begin, item.dispatches);
+    // The item's first timestamp is the last one of the item before.
+    const std::uint64_t earlier = begin + part.first_dispatch - slice.first_dispatch;
+    const bool is_continued = part.dispatch_count != 0 && earlier != 0;
+    part.timestamps = slice.timestamps;
+    part.first_timestamp = slice.first_timestamp + static_cast<std::uint32_t>(earlier);
     begin += item.dispatches;
     // Bindings may leave out dispatches, the first ones too. The item's barrier comes before its first one.
-    if (!detail::Program::has_steps(*item.bindings, part)) continue;
+    if (!detail::Program::has_steps(*item.bindings, part)) {
+      // Dispatches that the bindings leave out have timestamps too.
+      if (slice.timestamps != VK_NULL_HANDLE)
+        item.bindings->program->record(commands, *item.bindings, part, is_continued);
+      continue;
+    }
     const bool is_begun = part.first_dispatch > item.bindings->steps.begin;
     part.wait_for_earlier = waits || !(is_begun || item.is_independent);
-    item.bindings->program->record(commands, *item.bindings, part);
+    item.bindings->program->record(commands, *item.bindings, part, is_continued);
     waits = false;
   }
 }

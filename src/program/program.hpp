@@ -301,8 +301,9 @@ class Program : public std::enable_shared_from_this<Program> {
     return !slice_of(bindings.steps, slice).is_empty();
   }
   /// Records the steps, or nothing if the program is not compiled. Neither allocates nor waits nor locks.
-  void record(VkCommandBuffer commands, const BindingsState& bindings,
-              const RecordOptions& options = {}) const noexcept;
+  /// `is_continued`: the first timestamp of the slice is there already, as the last one of the slice before.
+  RecordStatus record(VkCommandBuffer commands, const BindingsState& bindings,
+                      const RecordOptions& options = {}, bool is_continued = false) const noexcept;
   /// Records without an object of bindings, for programs made with push descriptors.
   [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call,
                                     const RecordOptions& options = {}) const;

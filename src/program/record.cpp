@@ -15,6 +15,50 @@ namespace {
 constexpr VkPipelineStageFlags kCompute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
 constexpr VkPipelineStageFlags kTransfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
+/// The caller's errors, which a Debug build does not survive.
+[[maybe_unused]] constexpr bool kIsRecordable = false;
+#ifdef VKATTN_CHECKED
+#define VKATTN_CHECK_RECORDED(WORDS) assert(kIsRecordable&& WORDS)
+#else
+#define VKATTN_CHECK_RECORDED(WORDS) static_cast<void>(0)
+#endif
+
+/// The timestamps of a slice: one before its first dispatch and one after each.
+class Timestamps {
+ public:
+  /// Of a program with so many dispatches.
+  Timestamps(const DeviceFunctions& vk, VkCommandBuffer commands, const RecordOptions& slice,
+             std::size_t dispatches, bool is_continued) noexcept
+      : vk_(vk), commands_(commands), slice_(slice), written_(is_continued ? 1 : 0) {
+    if (slice.timestamps == VK_NULL_HANDLE || slice.first_dispatch >= dispatches) return;
+    const std::uint64_t count =
+        std::min<std::uint64_t>(slice.dispatch_count, dispatches - slice.first_dispatch);
+    if (count != 0) all_ = count + 1;
+  }
+
+  /// Before and after the dispatch of this number is recorded. Dispatches before it that are left out have
+  /// their timestamps then.
+  /// @{
+  void before(std::size_t dispatch) noexcept { write_until(dispatch - slice_.first_dispatch + 1); }
+  void after(std::size_t dispatch) noexcept { write_until(dispatch - slice_.first_dispatch + 2); }
+  /// @}
+  void finish() noexcept { write_until(all_); }
+
+ private:
+  void write_until(std::uint64_t count) noexcept {
+    for (; written_ < std::min(count, all_); ++written_) {
+      vk_.vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, slice_.timestamps,
+                              slice_.first_timestamp + static_cast<std::uint32_t>(written_));
+    }
+  }
+
+  const DeviceFunctions& vk_;
+  VkCommandBuffer commands_;
+  const RecordOptions& slice_;
+  std::uint64_t written_;
+  std::uint64_t all_ = 0;
+};
+
 }  // namespace
 
 void Program::barrier(VkCommandBuffer commands, const PassBarrier& access, VkPipelineStageFlags from,
@@ -46,20 +90,26 @@ void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, const 
   }
 }
 
-void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
-                     const RecordOptions& options) const noexcept {
+RecordStatus Program::record(VkCommandBuffer commands, const BindingsState& bindings,
+                             const RecordOptions& options, bool is_continued) const noexcept {
   if (bindings.program.get() != this) {
     write_text(device_->log, LogLevel::kWarning,
                "bindings of another plan record nothing: make them by the plan that records them");
-    return;
+    VKATTN_CHECK_RECORDED("these bindings were made by another plan");
+    return RecordStatus::kOtherPlan;
   }
   if (!is_compiled()) {
     warn_not_compiled(device_->log);
-    return;
+    VKATTN_CHECK_RECORDED("the plan is not compiled");
+    return RecordStatus::kNotCompiled;
   }
   const DeviceFunctions& vk = device_->vk;
   const StepRange range = slice_of(bindings.steps, options);
-  if (range.is_empty()) return;
+  Timestamps timestamps(vk, commands, options, desc_.steps.size(), is_continued);
+  if (range.is_empty()) {
+    timestamps.finish();
+    return RecordStatus::kRecorded;
+  }
   CommandLabels labels(vk, commands);
   if (options.wait_for_earlier) wait_for_earlier(commands);
   const ProgramStep* last = nullptr;
@@ -68,6 +118,7 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
     const ProgramStep& step = desc_.steps[i];
     const ProgramSet& set = desc_.sets[step.set];
     const VkPipelineLayout layout = objects_of(set).layout->handle();
+    timestamps.before(i);
     begin_pass(commands, labels, step, last, bindings.steps);
     if (last == nullptr || last->set != step.set) {
       vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1,
@@ -77,8 +128,11 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
                           desc_.layouts[set.layout].push_constant_bytes,
                           bindings.push_constants.data() + i * push_constant_bytes_);
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
+    timestamps.after(i);
     last = &step;
   }
+  timestamps.finish();
+  return RecordStatus::kRecorded;
 }
 
 // Without bindings, parameters lie in the workspace. An earlier execution that uses the workspace is over:
@@ -117,8 +171,12 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
   if (Result<void> s = check(call); !s) return s;
   const StepRange all = steps_of(call);
   const StepRange range = slice_of(all, options);
-  if (range.is_empty()) return {};
   const DeviceFunctions& vk = device_->vk;
+  Timestamps timestamps(vk, commands, options, desc_.steps.size(), /*is_continued=*/false);
+  if (range.is_empty()) {
+    timestamps.finish();
+    return {};
+  }
   if (options.wait_for_earlier) wait_for_earlier(commands);
   if (range.begin == all.begin && updates_parameters()) update_parameters(commands, call);
   CommandLabels labels(vk, commands);
@@ -130,6 +188,7 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
     const ProgramStep& step = desc_.steps[i];
     const ProgramSet& set = desc_.sets[step.set];
     const VkPipelineLayout layout = objects_of(set).layout->handle();
+    timestamps.before(i);
     begin_pass(commands, labels, step, last, all);
     if (last == nullptr || last->set != step.set) {
       const Slots& slots = layouts_[set.layout].slots;
@@ -146,8 +205,10 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
     vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           desc_.layouts[set.layout].push_constant_bytes, push_constants.data());
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
+    timestamps.after(i);
     last = &step;
   }
+  timestamps.finish();
   return {};
 }
 

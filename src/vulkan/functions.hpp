@@ -52,7 +52,8 @@ namespace vkattn::detail {
   X(vkCmdPushConstants)            \
   X(vkCmdPipelineBarrier)          \
   X(vkCmdUpdateBuffer)             \
-  X(vkCmdDispatch)
+  X(vkCmdDispatch)                 \
+  X(vkCmdWriteTimestamp)
 
 #define VKATTN_DECLARE_FUNCTION(NAME) PFN_##NAME NAME = nullptr;
 

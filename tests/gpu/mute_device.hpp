@@ -23,6 +23,7 @@ inline void mute(const Device& device) {
   vk.vkCmdPushConstants = [](auto...) {};
   vk.vkCmdPipelineBarrier = [](auto...) {};
   vk.vkCmdDispatch = [](auto...) { ++MuteCounts::dispatches; };
+  vk.vkCmdWriteTimestamp = [](auto...) {};
   vk.vkCmdUpdateBuffer = [](auto...) { ++MuteCounts::transfers; };
   if (vk.vkCmdPushDescriptorSetKHR != nullptr) vk.vkCmdPushDescriptorSetKHR = [](auto...) {};
 }

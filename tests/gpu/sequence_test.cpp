@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <random>
 #include <span>
@@ -16,6 +18,7 @@
 #include "allocation_count.hpp"
 #include "gpu/mute_device.hpp"
 #include "gpu/support.hpp"
+#include "runtime/runtime_state.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -128,6 +131,28 @@ class Token {
 
 using SequenceOnDeviceTest = GpuTest;
 
+/// The ticks that a recording with timestamps leaves in a pool of its own.
+std::vector<std::uint64_t> ticks_of(const Runtime& runtime, std::uint32_t count,
+                                    const std::function<void(VkCommandBuffer, VkQueryPool)>& record) {
+  const detail::RuntimeState& state = detail::RuntimeState::of(runtime);
+  VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
+  info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  info.queryCount = count;
+  VkQueryPool pool = VK_NULL_HANDLE;
+  EXPECT_EQ(state.vk.vkCreateQueryPool(state.handle, &info, nullptr, &pool), VK_SUCCESS);
+  must(runtime.execute([&](VkCommandBuffer commands) {
+    state.vk.vkCmdResetQueryPool(commands, pool, 0, count);
+    record(commands, pool);
+  }));
+  std::vector<std::uint64_t> ticks(count);
+  EXPECT_EQ(state.vk.vkGetQueryPoolResults(state.handle, pool, 0, count, count * sizeof(std::uint64_t),
+                                           ticks.data(), sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT),
+            VK_SUCCESS)
+      << "every query was written";
+  state.vk.vkDestroyQueryPool(state.handle, pool, nullptr);
+  return ticks;
+}
+
 /// Slices that a budget of 2 ms gives where every dispatch takes as long as estimated, once each was
 /// measured.
 std::size_t slices_at_2_ms(const std::vector<DispatchInfo>& dispatches) {
@@ -141,6 +166,31 @@ std::size_t slices_at_2_ms(const std::vector<DispatchInfo>& dispatches) {
   std::size_t count = 0;
   for (; !frames.is_done(); ++count) (void)frames.next(2e6);
   return count;
+}
+
+TEST_F(SequenceOnDeviceTest, EveryDispatchHasItsTimestamps) {
+  if (runtime().timestamp_period_ns() == 0) GTEST_SKIP() << "the queue has no timestamps";
+  Token token(runtime(), runtime().device(), {.kernel = "lane"});
+  const Sequence sequence = token.sequence();
+  const std::vector<float> before = token.result(sequence, ~0U);
+  const auto dispatches = static_cast<std::uint32_t>(sequence.dispatches().size());
+  ASSERT_GE(dispatches, 4 * kLayers);
+  const std::vector<std::uint64_t> ticks =
+      ticks_of(runtime(), dispatches + 3, [&](VkCommandBuffer commands, VkQueryPool pool) {
+        // In two slices: each has a timestamp before its first dispatch.
+        RecordOptions slice{.dispatch_count = 3};
+        slice.timestamps = pool;
+        sequence.record(commands, slice);
+        slice.first_dispatch = 3;
+        slice.dispatch_count = ~0U;
+        slice.first_timestamp = 4;
+        sequence.record(commands, slice);
+        detail::RuntimeState::of(runtime()).vk.vkCmdWriteTimestamp(
+            commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, dispatches + 2);
+      });
+  EXPECT_TRUE(std::ranges::is_sorted(ticks)) << "they are in the order of the dispatches";
+  EXPECT_GT(ticks.back(), ticks.front());
+  EXPECT_EQ(token.result(sequence, ~0U), before) << "timestamps change no result";
 }
 
 TEST_F(SequenceOnDeviceTest, SlicesGiveTheBitsOfTheWhole) {

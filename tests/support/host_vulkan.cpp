@@ -315,6 +315,12 @@ VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer, std::uint32_t x, std::uint3
   require(state().pipeline_bound && !state().bound.empty(), "a dispatch has a pipeline and buffers");
 }
 
+// No object of the library's: a pool of the caller's, which nothing here knows.
+VKAPI_ATTR void VKAPI_CALL write_timestamp(VkCommandBuffer, VkPipelineStageFlagBits stage, VkQueryPool pool,
+                                           std::uint32_t) {
+  require(stage != 0 && pool != VK_NULL_HANDLE, "a timestamp has a stage and a pool");
+}
+
 template <class Type, Kind kKind>
 VKAPI_ATTR void VKAPI_CALL destroy(VkDevice, Type handle, const VkAllocationCallbacks*) {
   remove(number_of(handle), kKind);
@@ -360,6 +366,7 @@ const Entry kEntries[] = {
     VKATTN_ENTRY(vkCmdPipelineBarrier, pipeline_barrier),
     VKATTN_ENTRY(vkCmdUpdateBuffer, update_buffer),
     VKATTN_ENTRY(vkCmdDispatch, dispatch),
+    VKATTN_ENTRY(vkCmdWriteTimestamp, write_timestamp),
     VKATTN_ENTRY(vkCmdPushDescriptorSetKHR, push_set),
 };
 #undef VKATTN_ENTRY

@@ -64,6 +64,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE_AND_PLACE(vkattn_execution, dropout_offset);
   VKATTN_PLACE(vkattn_execution, score_buffers);
   VKATTN_SIZE_AND_PLACE(vkattn_record_options, wait_for_earlier);
+  VKATTN_PLACE(vkattn_record_options, first_timestamp);
   VKATTN_SIZE_AND_PLACE(vkattn_layer_step, kind);
   VKATTN_SIZE_AND_PLACE(vkattn_sequence_item, is_independent);
   VKATTN_SIZE(vkattn_parameter);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +29,9 @@ class SequenceTest : public testing::Test {
     detail::DeviceFunctions& vk = state().vk;
     vk.vkCmdPipelineBarrier = [](auto...) { commands_ += 'b'; };
     vk.vkCmdDispatch = [](auto...) { commands_ += 'd'; };
+    vk.vkCmdWriteTimestamp = [](VkCommandBuffer, VkPipelineStageFlagBits, VkQueryPool, std::uint32_t query) {
+      commands_ += std::to_string(query);
+    };
   }
 
   [[nodiscard]] detail::DeviceState& state() const {
@@ -69,7 +74,9 @@ class SequenceTest : public testing::Test {
   }
 
   static constexpr VkDeviceSize kApart = VkDeviceSize{1} << 16U;
-  inline static std::string commands_;  ///< b: a barrier, d: a dispatch
+  /// b: a barrier, d: a dispatch, a number: a timestamp in this query
+  inline static std::string commands_;
+  VkQueryPool queries_ = std::bit_cast<VkQueryPool>(std::uint64_t{64});  ///< never looked at
 
   HostVulkan vulkan_{HostSettings{}};
   std::unique_ptr<vkattn_device, decltype(&vkattn_device_release)> device_{HostVulkan::borrow(),
@@ -143,6 +150,94 @@ TEST_F(SequenceTest, NothingMayBeLeftOut) {
   const Bindings first = bound(product_), second = bound(empty);
   const SequenceItem items[] = {{&product_, &first, true}, {&empty, &second}, {&product_, &first}};
   EXPECT_EQ(recorded(must(Sequence::create(items))), "dbdbdbd");
+}
+
+TEST_F(SequenceTest, TimestampsLieAroundEachDispatchOfAPlan) {
+  const AttentionPlan plan = attention();
+  const Bindings bindings = bound(plan), without_mask = bound(plan, true);
+  const auto stamped = [&](RecordOptions slice, std::uint32_t first, const Bindings& of) {
+    slice.timestamps = queries_;
+    slice.first_timestamp = first;
+    return recorded(plan, of, slice);
+  };
+  EXPECT_EQ(stamped({}, 5, bindings), "5d6bd7");
+  EXPECT_EQ(stamped({.wait_for_earlier = true}, 0, bindings), "b0d1bd2");
+  EXPECT_EQ(stamped({.dispatch_count = 1}, 3, bindings), "3d4");
+  EXPECT_EQ(stamped({.first_dispatch = 1}, 3, bindings), "3bd4");
+  EXPECT_EQ(stamped({.first_dispatch = 1, .dispatch_count = 0}, 3, bindings), "");
+  EXPECT_EQ(stamped({.first_dispatch = 2}, 3, bindings), "");
+  // A dispatch that is left out takes no time, and its query is there.
+  EXPECT_EQ(stamped({}, 0, without_mask), "01d2");
+  EXPECT_EQ(stamped({.dispatch_count = 1}, 0, without_mask), "01");
+}
+
+TEST_F(SequenceTest, TimestampsAreNumberedThroughItsItems) {
+  const AttentionPlan plan = attention();
+  const Bindings first = bound(product_), second = bound(plan, true), third = bound(plan);
+  const SequenceItem items[] = {{&product_, &first, true}, {&plan, &second}, {&plan, &third}};
+  const Sequence sequence = must(Sequence::create(items));
+  const auto stamped = [&](std::uint32_t begin, std::uint32_t count, std::uint32_t first_query) {
+    RecordOptions slice{.first_dispatch = begin, .dispatch_count = count};
+    slice.timestamps = queries_;
+    slice.first_timestamp = first_query;
+    return recorded(sequence, slice);
+  };
+  EXPECT_EQ(stamped(0, ~0U, 0), "0d1bd2b3d4bd5bd6");
+  EXPECT_EQ(stamped(0, 1, 7), "7d8");
+  EXPECT_EQ(stamped(1, 2, 0), "0bd12") << "the second of these dispatches is left out";
+  EXPECT_EQ(stamped(2, 1, 0), "01");
+  EXPECT_EQ(stamped(3, 2, 0), "b0d1bd2");
+  EXPECT_EQ(stamped(6, 2, 0), "");
+  EXPECT_EQ(stamped(0, 0, 0), "");
+}
+
+TEST_F(SequenceTest, TimestampsAreTheSameInC) {
+  vkattn_error error = initial(vkattn_error_init);
+  auto made = std::make_unique<vkattn_plan>(c::AnyPlan(attention()));
+  vkattn_bindings* bindings = nullptr;
+  c::give(std::make_unique<vkattn_bindings>(
+              vkattn_bindings{made->plan, bound(std::get<AttentionPlan>(made->plan))}),
+          &bindings);
+  vkattn_plan* plan = nullptr;
+  c::give(std::move(made), &plan);
+  vkattn_record_options options = initial(vkattn_record_options_init);
+  EXPECT_EQ(options.timestamps, VkQueryPool{});
+  options.timestamps = queries_;
+  options.first_timestamp = 4;
+  commands_.clear();
+  HostVulkan::begin_commands();
+  EXPECT_EQ(vkattn_record(plan, HostVulkan::commands(), bindings, &options, &error), VKATTN_SUCCESS);
+  EXPECT_EQ(commands_, "4d5bd6");
+  // A program of an earlier header has no such members.
+  options.struct_size = 32;
+  commands_.clear();
+  HostVulkan::begin_commands();
+  EXPECT_EQ(vkattn_record(plan, HostVulkan::commands(), bindings, &options, &error), VKATTN_SUCCESS);
+  EXPECT_EQ(commands_, "dbd");
+  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+}
+
+TEST_F(SequenceTest, RecordingTellsWhatIsWrong) {
+  const AttentionPlan plan = attention();
+  const AttentionPlan later = attention({.kernel = "lane", .kv_splits = 1, .deferred_compilation = true});
+  const Bindings bindings = bound(plan), of_later = bound(later);
+  const auto status = [](const AttentionPlan& of, const Bindings& with) {
+    HostVulkan::begin_commands();
+    return of.record(HostVulkan::commands(), with);
+  };
+  EXPECT_EQ(status(plan, bindings), RecordStatus::kRecorded);
+#ifdef VKATTN_CHECKED
+  EXPECT_DEATH(status(later, bindings), "another plan");
+  EXPECT_DEATH(status(later, of_later), "not compiled");
+#else
+  commands_.clear();
+  EXPECT_EQ(status(later, bindings), RecordStatus::kOtherPlan);
+  EXPECT_EQ(status(later, of_later), RecordStatus::kNotCompiled);
+  EXPECT_EQ(commands_, "");
+#endif
+  must(later.compile());
+  EXPECT_EQ(status(later, of_later), RecordStatus::kRecorded);
 }
 
 TEST_F(SequenceTest, OutlivesItsPlansAndBindings) {

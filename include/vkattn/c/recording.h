@@ -130,6 +130,11 @@ typedef struct vkattn_record_options {
       dispatch_count;        /**< of a slice; all at first */
   uint32_t wait_for_earlier; /**< begin with a barrier after all compute and transfers recorded before */
   uint32_t reserved; /**< 0 */
+  /** write timestamps into this pool of VK_QUERY_TYPE_TIMESTAMP, whose queries the caller has reset: one before the slice's
+      first dispatch and one after each. Null: none */
+  VkQueryPool timestamps;
+  uint32_t first_timestamp;  /**< the first of these queries */
+  uint32_t timestamp_reserved; /**< 0 */
 } vkattn_record_options;
 VKATTN_INIT_FUNCTIONS(vkattn_record_options)
 
