@@ -4,8 +4,33 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
+#include <span>
+#include <utility>
 
 namespace vkattn::detail {
+
+char* with_point(char* begin, char* end) noexcept {
+  const auto is_of_number = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' || c == '.';
+  };
+  char* const point = std::find_if_not(begin, end, is_of_number);
+  if (point == end) return end;
+  *point = '.';
+  return std::move(std::find_if(point + 1, end, is_of_number), end, point + 1);
+}
+
+namespace {
+
+/// Writes a number with so many significant digits, and returns its end. Not by std::to_chars(): Apple's
+/// library has none for real numbers before macOS 13.3 and iOS 16.3.
+char* write_real(std::span<char> target, double number, int digits) noexcept {
+  const int characters = std::snprintf(target.data(), target.size(), "%.*g", digits, number);
+  const int most = static_cast<int>(target.size()) - 1;
+  return with_point(target.data(), target.data() + std::clamp(characters, 0, most));
+}
+
+}  // namespace
 
 void MessagePart::append_to(std::string& text) const {
   std::array<char, 32> digits;  // an integer has 20; a real number 17, sign, point and exponent
@@ -28,8 +53,7 @@ void MessagePart::append_to(std::string& text) const {
       written = std::to_chars(digits.data(), end, unsigned_, 16);
       break;
     case Kind::kReal:
-      written =
-          std::to_chars(digits.data(), end, real_, std::chars_format::general, std::min<int>(digits_, 17));
+      written.ptr = write_real(digits, real_, std::min<int>(digits_, 17));
       break;
   }
   text.append(digits.data(), written.ptr);

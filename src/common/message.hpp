@@ -67,6 +67,10 @@ class MessagePart {
   };
 };
 
+/// Makes the point of a number that snprintf() wrote a '.', whatever bytes the program's locale has for it.
+/// Returns the new end.
+[[nodiscard]] char* with_point(char* begin, char* end) noexcept;
+
 /// Joins pieces, with numbers as in the C locale. Throws if memory runs out, as half a name is none.
 [[nodiscard]] std::string join(std::span<const MessagePart> parts);
 

@@ -46,6 +46,20 @@ TEST(Message, RealNumbersHaveTheDigitsAskedFor) {
   EXPECT_EQ(message(MessagePart(-std::numeric_limits<double>::max(), 17)), "-1.7976931348623157e+308");
 }
 
+TEST(Message, RealNumbersHaveAPointInEveryLocale) {
+  const auto with_its_point = [](std::string text) {
+    text.resize(static_cast<std::size_t>(with_point(text.data(), text.data() + text.size()) - text.data()));
+    return text;
+  };
+  EXPECT_EQ(with_its_point("12,5"), "12.5");
+  EXPECT_EQ(with_its_point("-1\xd9\xab"
+                           "25e-07"),
+            "-1.25e-07")
+      << "the Arabic separator has two bytes";
+  for (const char* const text : {"12.5", "7", "-inf", "nan", "1e+300", ""})
+    EXPECT_EQ(with_its_point(text), text);
+}
+
 TEST(WithoutExceptions, LackOfMemoryHasItsCode) {
   EXPECT_EQ(error_of(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
   // A container cannot be that long.
