@@ -14,6 +14,8 @@
 
 #include "attention/features.hpp"
 #include "c/handles.hpp"
+#include "forward/gather.hpp"
+#include "kernels/select.hpp"
 #include "support/host_vulkan.hpp"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
@@ -173,6 +175,39 @@ TEST_F(StorageBuffers, WhatAllKernelsLackIsSaidOnce) {
   ASSERT_NE(at, text.npos) << text;
   EXPECT_EQ(text.find("storage buffers", text.find("StorageBuffers is 4", at)), text.npos) << text;
   for (const char* const kernel : {"lane", "tile", "decode"}) EXPECT_TRUE(has(text, kernel));
+}
+
+/// A copy lies as far behind its place as the tensor behind its descriptor's beginning, wherever that is.
+TEST(GatheredBuffer, HasRoomForEachCopy) {
+  const AttentionDesc desc =
+      desc_of("b3 h4 9x41 d32 mask=bytes:q kv_lengths=40,9,7 query_lengths=9,3,1 alibi=given sinks page=3")
+          .resolved();
+  for (const std::uint32_t alignment : {1U, 4U, 16U, 64U, 256U}) {
+    const Capabilities device = changed(made_up_gpu(), [&](Capabilities& c) {
+      c.max_stage_storage_buffers = 4;
+      c.min_storage_offset_alignment = alignment;
+    });
+    const PlanOptions options;
+    const detail::KernelConfig config = must(detail::select_kernel(desc, device, options)).config;
+    const detail::LayoutRequest request{desc, device, config, options};
+    const detail::ForwardLayout layout = must(detail::lay_out(request));
+    EXPECT_TRUE(layout.gathers);
+    const std::uint64_t aligned = detail::binding_alignment(device);
+    const detail::GatheredBuffer buffer =
+        detail::gathered_buffer(request, layout.split, layout.windows.front().window);
+    std::uint64_t end = 4 * detail::first_partial(request);
+    EXPECT_GE(end, sizeof(detail::FeatureParams));
+    ASSERT_EQ(buffer.places.size(), 7U) << "the parameters and six tensors";
+    end += static_cast<std::uint64_t>(4 * layout.split.splits * 3 * 4 * 9 * 33);
+    for (std::size_t i = 1; i < buffer.places.size(); ++i) {
+      const detail::GatheredPlace& place = buffer.places[i];
+      EXPECT_EQ(place.byte % aligned, 0U);
+      EXPECT_GE(place.byte, end) << "alignment " << alignment << ", binding " << place.binding;
+      end = place.byte + (aligned - 1 + place.source_bytes + 3) / 4 * 4;
+    }
+    EXPECT_GE(buffer.bytes, end);
+    EXPECT_EQ(layout.windows.front().partials.bytes, buffer.bytes);
+  }
 }
 
 }  // namespace
