@@ -9,7 +9,8 @@
 //
 // Budget. Example: 8 lanes, 4 rows, 8 keys a lane; 128 dims of e = 4 bytes in Q, K and V.
 //   registers      kRows * kLaneKeys scores + 4 * kRows of Q + 4 of K, or 4 * kRows sums + 4 of V + kRows weights = 32 + 20
-//   shared memory  4 * VKATTN_LANE_DECODE_STAGE words of queries, sums and weights = 5,152 bytes
+//   shared memory  4 bytes for each word of VKATTN_LANE_DECODE_*_STAGE: queries, sums, weights and rows of keys = 5,664
+//                  bytes
 //   memory         each multiply-add reads e / kRows bytes of K and V = 1
 //   stages         4 / (kThreads * kLaneKeys) bytes of Q and 4 / (4 * kThreads) of weights for each multiply-add; each step
 //                  reads and writes the sums
@@ -60,6 +61,8 @@ shared float sum_stage[VKATTN_LANE_DECODE_SUM_STAGE(kRows, kValueDim, kThreads)]
 // The probabilities of a step, kRows for each key, kHiddenProbability of hidden ones. Behind them lie the words that lanes
 // touched: nobody reads these, but a compiler must keep what is stored.
 shared float weight_stage[VKATTN_LANE_DECODE_WEIGHT_STAGE(kRows, kLaneKeys, kThreads)];
+// Rows of the step's keys in K, then in V, where these need a look-up: it is done once a step.
+shared uint row_stage[VKATTN_LANE_DECODE_ROW_STAGE(kLaneKeys, kThreads)];
 
 // A lane's arrays are globals, as GLSL passes arrays by copying them. The rows' numbers are equal in all lanes, except
 // row_sum, which has the lane's own keys.
@@ -68,7 +71,7 @@ ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
 float scores[kLaneKeys * kRows];
-uint key_index[kLaneKeys];
+uint key_index[kLaneKeys];  // rows of the lane's own keys in K
 
 uint lane() { return gl_SubgroupInvocationID; }
 
@@ -83,8 +86,33 @@ uint packed_row(TilePosition tile, uint r) { return min(tile.first_row + r, pack
 // The lane's key u of a step.
 int lane_key(int first_key, uint u) { return first_key + int(u * kThreads + lane()); }
 
-// The last key stands for those that a masked step has beyond it.
-uint source_key(int key, int key_end, bool masked) { return uint(masked ? min(key, key_end - 1) : key); }
+// The last key stands for those that a step has beyond it.
+uint source_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
+
+// The row in K or V of a step's key.
+uint key_row_of(TilePosition tile, int first_key, uint key, int key_end) {
+  if (kLooksUpKeys) return row_stage[key];
+  return key_row(tile.batch, tile.kv_head, source_key(first_key + int(key), key_end));
+}
+
+uint value_row_of(TilePosition tile, int first_key, uint key, int key_end) {
+  if (kLooksUpKeys) return row_stage[kStepKeys + key];
+  return value_row(tile.batch, tile.kv_head, source_key(first_key + int(key), key_end));
+}
+
+// Finds the rows of the lane's own keys.
+void look_up_keys(TilePosition tile, int first_key, int key_end) {
+  if (kLooksUpKeys) stage_barrier();  // the last step's rows were read
+  [[unroll]] for (uint u = 0; u < kLaneKeys; ++u) {
+    const uvec2 slot = key_slot(tile.batch, source_key(lane_key(first_key, u), key_end));
+    key_index[u] = key_row_at(slot, tile.kv_head);
+    if (kLooksUpKeys) {
+      row_stage[u * kThreads + lane()] = key_index[u];
+      row_stage[kStepKeys + u * kThreads + lane()] = value_row_at(slot, tile.kv_head);
+    }
+  }
+  if (kLooksUpKeys) stage_barrier();  // the rows are complete
+}
 
 // Reads the cache line that holds a row's element `dim`, a multiple of 16.
 #define VKATTN_LINE_OF(NAME, TYPE, DIMS, VECTOR_LOADS)                                             \
@@ -112,10 +140,9 @@ void touch(TilePosition tile, int first_key, int key_end, bool of_values) {
   [[dont_unroll]] do {
     [[unroll]] for (uint i = 0; i < kLaneKeys; ++i) {
       const uint line = (n + i) * kThreads + lane();
-      const uint key = source_key(first_key + int(line / lines), key_end, true);
       const uint dim = line % lines * elements;
-      bits |= of_values ? value_line(value_row(tile.batch, tile.kv_head, key), dim)
-                        : key_line(key_row(tile.batch, tile.kv_head, key), dim);
+      bits |= of_values ? value_line(value_row_of(tile, first_key, line / lines, key_end), dim)
+                        : key_line(key_row_of(tile, first_key, line / lines, key_end), dim);
     }
     n += kLaneKeys;
   } while (n < kLaneKeys * lines);
@@ -148,11 +175,7 @@ void add_scores(uint dim, bool full) {
 }
 
 // scores = q k, in log2 units.
-void compute_scores(TilePosition tile, int first_key, int key_end, bool masked) {
-  [[unroll]] for (uint u = 0; u < kLaneKeys; ++u) {
-    const uint key = source_key(lane_key(first_key, u), key_end, masked);
-    key_index[u] = key_row(tile.batch, tile.kv_head, key);
-  }
+void compute_scores() {
   [[unroll]] for (uint i = 0; i < kLaneKeys * kRows; ++i) scores[i] = 0.0;
   if (kHeadDim >= 4) {
     uint dim = 0;
@@ -188,7 +211,7 @@ void update_softmax(int first_key, int key_end, bool masked) {
       const int key = lane_key(first_key, u);
       const bool hidden = masked && is_hidden(r, key);
       const float score =
-          finish_score(scores[u * kRows + r], score_rows[r], source_key(key, key_end, masked), masked);
+          finish_score(scores[u * kRows + r], score_rows[r], source_key(key, key_end), masked);
       scores[u * kRows + r] = hidden ? kHiddenScore : score;
       maximum = max(maximum, scores[u * kRows + r]);
     }
@@ -240,8 +263,7 @@ void add_values(TilePosition tile, int first_key, int key_end, bool masked) {
     uint key = 0;
     [[dont_unroll]] do {
       [[unroll]] for (uint i = 0; i < kValueKeys; ++i) {
-        const uint source = source_key(first_key + int(key + i), key_end, masked);
-        const uint index = value_row(tile.batch, tile.kv_head, source);
+        const uint index = value_row_of(tile, first_key, key + i, key_end);
         const vec4 value = kValueDim % 4 == 0 ? value_full4(index, dim) : value_at4(index, dim);
         [[unroll]] for (uint r = 0; r < kRows; ++r) {
           const float weight = weight_stage[(key + i) * kRows + r];
@@ -263,8 +285,9 @@ void add_values(TilePosition tile, int first_key, int key_end, bool masked) {
 
 // One step. `masked` is a constant once inlined.
 void attend(TilePosition tile, int first_key, int key_end, bool masked) {
+  look_up_keys(tile, first_key, key_end);
   if (kTouches) touch(tile, first_key, key_end, false);
-  compute_scores(tile, first_key, key_end, masked);
+  compute_scores();
   stage_barrier();  // the last step's weights were read
   update_softmax(first_key, key_end, masked);
   if (kHasDropout) drop_weights(first_key);

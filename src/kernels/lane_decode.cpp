@@ -45,7 +45,8 @@ BlockNeeds needs_of(const AttentionDesc& desc, std::uint32_t rows, std::uint32_t
   const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
   const std::uint32_t words = VKATTN_LANE_DECODE_QUERY_STAGE(rows, head_dim) +
                               VKATTN_LANE_DECODE_SUM_STAGE(rows, value_dim, threads) +
-                              VKATTN_LANE_DECODE_WEIGHT_STAGE(rows, keys, threads);
+                              VKATTN_LANE_DECODE_WEIGHT_STAGE(rows, keys, threads) +
+                              VKATTN_LANE_DECODE_ROW_STAGE(keys, threads);
   return {4 * words, threads, 1};
 }
 

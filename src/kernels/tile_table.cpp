@@ -63,7 +63,9 @@ constexpr std::array kTable{
     TileEntry{"lane", cpu(0, 0), lane(0, 1, 8)},
     TileEntry{"lane", {DeviceClass::kGpu}, lane(64, 1, 8)},
 
-    // Rows, and keys of a lane in a step: 32 scores. Fewer rows take less shared memory.
+    // Rows, and keys of a lane in a step: 32 scores, and one tile for up to 8 rows. Fewer rows take less
+    // shared memory.
+    TileEntry{"lane_decode", cpu(5, 0), lane_decode(8, 8)},
     TileEntry{"lane_decode", cpu(3, 0), lane_decode(4, 8)},
     TileEntry{"lane_decode", cpu(0, 0), lane_decode(2, 16)},
     TileEntry{"lane_decode", cpu(0, 0), lane_decode(1, 8)},

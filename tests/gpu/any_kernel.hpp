@@ -8,7 +8,8 @@
 
 namespace vkattn::tests {
 
-inline constexpr const char* kEveryKernelName[] = {"lane", "lane_decode", "tile", "decode", "matrix", "matrix2"};
+inline constexpr const char* kEveryKernelName[] = {"lane",   "lane_decode", "tile",
+                                                   "decode", "matrix",      "matrix2"};
 
 /// The test is skipped if the device does not run the kernel.
 class AnyKernelTest : public KernelTest {
