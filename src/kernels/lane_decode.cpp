@@ -34,9 +34,10 @@ double key_bytes(const AttentionDesc& desc) {
          (bytes(desc.key.type, desc.head_dim) + bytes(desc.value.type, desc.value_dim));
 }
 
-// Rows whose dims lie apart have no cache lines of their own.
-bool touches(const AttentionDesc& desc) {
-  return desc.key.strides->dim == 1 && desc.value.strides->dim == 1 && key_bytes(desc) >= kFewestTouchedBytes;
+// For the caches of CPUs. Rows whose dims lie apart have no cache lines of their own.
+bool touches(const AttentionDesc& desc, const Capabilities& capabilities) {
+  return capabilities.is_cpu() && desc.key.strides->dim == 1 && desc.value.strides->dim == 1 &&
+         key_bytes(desc) >= kFewestTouchedBytes;
 }
 
 BlockNeeds needs_of(const AttentionDesc& desc, std::uint32_t rows, std::uint32_t keys,
@@ -64,7 +65,6 @@ std::uint32_t step_iterations(const AttentionDesc& desc, std::uint32_t keys, std
 Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capabilities& capabilities,
                                            Tiles tiles) {
   if (std::none_of(tiles.begin(), tiles.end(), is_possible_step)) return no_possible_tile(tiles);
-  if (!capabilities.is_cpu()) return unsupported("is made for CPU implementations");
   if (!capabilities.subgroup_shuffle) {
     return unsupported(
         "needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
@@ -96,9 +96,9 @@ Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capa
         desc, loads_wide(capabilities) ? "attention_lane_decode_wide" : "attention_lane_decode_words");
     config.constants = {{VKATTN_SPEC_LANE_DECODE_ROWS, rows},
                         {VKATTN_SPEC_LANE_DECODE_KEYS, tile.keys},
-                        {VKATTN_SPEC_LANE_DECODE_TOUCHES, touches(desc) ? 1U : 0U}};
+                        {VKATTN_SPEC_LANE_DECODE_TOUCHES, touches(desc, capabilities) ? 1U : 0U}};
     config.summary = message(rows, rows == 1 ? " row" : " rows", ", ", threads, " lanes of ", tile.keys,
-                             " keys a step", touches(desc) ? ", cache lines first" : "");
+                             " keys a step", touches(desc, capabilities) ? ", cache lines first" : "");
     return config;
   }
   return no_block_fits(fits);

@@ -65,10 +65,10 @@ constexpr std::array kTable{
 
     // Rows, and keys of a lane in a step: 32 scores, and one tile for up to 8 rows. Fewer rows take less
     // shared memory.
-    TileEntry{"lane_decode", cpu(5, 0), lane_decode(8, 8)},
-    TileEntry{"lane_decode", cpu(3, 0), lane_decode(4, 8)},
-    TileEntry{"lane_decode", cpu(0, 0), lane_decode(2, 16)},
-    TileEntry{"lane_decode", cpu(0, 0), lane_decode(1, 8)},
+    TileEntry{"lane_decode", {DeviceClass::kAny, Architecture::kAny, 0, 5}, lane_decode(8, 8)},
+    TileEntry{"lane_decode", {DeviceClass::kAny, Architecture::kAny, 0, 3}, lane_decode(4, 8)},
+    TileEntry{"lane_decode", {}, lane_decode(2, 16)},
+    TileEntry{"lane_decode", {}, lane_decode(1, 8)},
 
     // A CPU is given tile only where it is asked for. Fewer dims to a thread compile several times as fast.
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 4)},
