@@ -1,4 +1,4 @@
-// Host half of the lane_decode kernel (shaders/lane_decode/attention_lane_decode.comp): a CPU's vector reads
+// Host half of the lane_decode kernel (shaders/lane/attention_lane_decode.comp): a CPU's vector reads
 // the keys of a few query rows.
 #include <algorithm>
 
