@@ -25,8 +25,11 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
   if (capabilities.is_cpu()) {
-    const bool few_rows = packed_rows(desc) < kFewestRowsOfLane && loads_wide(capabilities);
-    if (few_rows) return {lane_decode, lane, tile, decode, matrix, matrix2};
+    // SwiftShader, without 64-bit loads, is faster with lane. lavapipe before Mesa 25, which the limit of
+    // loops tells, was not timed.
+    const bool is_timed = loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
+    if (packed_rows(desc) < kFewestRowsOfLane && is_timed)
+      return {lane_decode, lane, tile, decode, matrix, matrix2};
     return {lane, tile, decode, matrix, matrix2, lane_decode};
   }
   // A few rows fill no matrix, and are bound by memory rather than arithmetic.
