@@ -15,7 +15,7 @@ namespace vkattn {
 /// Plans of every operation with kernels take a refusal of any of these names, also of a kernel that the
 /// operation does not have, and refuse other names.
 struct KernelRefusal {
-  std::string kernel;  ///< its name: decode, lane, tile, matrix or matrix2
+  std::string kernel;  ///< its name: decode, lane, lane_decode, tile, matrix or matrix2
   std::string reason;  ///< a sentence for errors and AttentionPlan::describe()
 };
 

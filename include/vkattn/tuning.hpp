@@ -35,7 +35,7 @@ struct TileSizes {
 
 /// A kernel and its block sizes.
 struct KernelTile {
-  std::string kernel;  ///< its name: decode, lane, tile, matrix or matrix2
+  std::string kernel;  ///< its name: decode, lane, lane_decode, tile, matrix or matrix2
   TileSizes tile;      ///< as the tile table has them
   [[nodiscard]] bool operator==(const KernelTile&) const = default;  ///< equal in every member
 };

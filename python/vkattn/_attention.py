@@ -48,7 +48,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
                     'probabilities' (after softmax, before dropout). Nothing else here needs memory that grows
                     with query_length * kv_length.
     device          a Device of devices(), its number, or a part of its name. None: VKATTN_DEVICE, or the best.
-    kernel          lane, tile, decode, matrix or matrix2: use this kernel, or fail with its reason.
+    kernel          lane, lane_decode, tile, decode, matrix or matrix2: use this kernel, or fail with its reason.
     Returns the output, or (output, lse), (output, weights) or (output, lse, weights).
 
     Differences from PyTorch: mask and is_causal may both be given, and then both hold; a row that sees no key

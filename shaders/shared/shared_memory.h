@@ -25,6 +25,14 @@
 // One word for each row and each group of threads. There are two such stages.
 #define VKATTN_DECODE_GROUP_STAGE(TILE_ROWS, KEY_GROUPS) ((TILE_ROWS) * (KEY_GROUPS))
 
+// lane_decode, in words: queries by dim, sums of whole passes over THREADS quads of dims, a step's probabilities with one word
+// more for each of THREADS lanes, and rows of its keys in K and V.
+#define VKATTN_LANE_DECODE_QUERY_STAGE(ROWS, HEAD_DIM) ((ROWS) * (((HEAD_DIM) + 3) / 4 * 4))
+#define VKATTN_LANE_DECODE_SUM_STAGE(ROWS, VALUE_DIM, THREADS) \
+  ((ROWS) * 4 * (THREADS) * (((VALUE_DIM) + 4 * (THREADS) - 1) / (4 * (THREADS))))
+#define VKATTN_LANE_DECODE_WEIGHT_STAGE(ROWS, LANE_KEYS, THREADS) (((ROWS) * (LANE_KEYS) + 1) * (THREADS))
+#define VKATTN_LANE_DECODE_ROW_STAGE(LANE_KEYS, THREADS) (2 * (LANE_KEYS) * (THREADS))
+
 // The backward pass, tile. The row stage has rows or keys that threads own: dims of a product, pairs (VISITED for each
 // column), or a part of a sum for each column. The key stage has those that they visit: dims of a product, or 4 for each
 // column.

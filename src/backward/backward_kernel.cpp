@@ -62,7 +62,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   // If every step is a masked one, it must share loads and stores too.
   const std::uint32_t masked =
       is_cpu && scores_hide(desc.attention) ? std::min(visited_keys, visited_rows) : 4;
-  const bool wide = is_cpu && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
+  const bool wide = loads_wide(capabilities);
   const auto shader = [&](std::string_view base) {
     return wide ? message(base, "_wide") : backward_shader(desc, capabilities, base);
   };

@@ -8,22 +8,37 @@
 
 namespace vkattn::detail {
 
+namespace {
+
+// From so many rows of one KV head on a vector of a CPU is as well used by its rows as by keys.
+constexpr std::int64_t kFewestRowsOfLane = 7;
+
+}  // namespace
+
 std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
   const Kernel lane{"lane", configure_lane};
+  const Kernel lane_decode{"lane_decode", configure_lane_decode};
   const Kernel tile{"tile", configure_tile, configure_tile_float16};
   const Kernel matrix{"matrix", configure_matrix};
   const Kernel decode{"decode", configure_decode};
   const Kernel matrix2{"matrix2", configure_matrix2};
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
-  if (capabilities.is_cpu()) return {lane, tile, decode, matrix, matrix2};
+  if (capabilities.is_cpu()) {
+    // SwiftShader, without 64-bit loads, is faster with lane. lavapipe before Mesa 25, which the limit of
+    // loops tells, was not timed.
+    const bool is_timed = loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
+    if (packed_rows(desc) < kFewestRowsOfLane && is_timed)
+      return {lane_decode, lane, tile, decode, matrix, matrix2};
+    return {lane, tile, decode, matrix, matrix2, lane_decode};
+  }
   // A few rows fill no matrix, and are bound by memory rather than arithmetic.
-  if (packed_rows(desc) <= kFewRows) return {decode, tile, matrix2, matrix, lane};
+  if (packed_rows(desc) <= kFewRows) return {decode, tile, matrix2, matrix, lane, lane_decode};
   // Before Xe2 Intel's matrices take more registers than there are (150 spilled on Arc A), and on integrated
   // GPUs, which list them too, the compiler makes scalar code of them: docs/compilers.txt.
   const bool spills_matrices = architecture(capabilities) == Architecture::kIntelGen12;
-  if (spills_matrices) return {matrix2, tile, matrix, lane, decode};
-  return {matrix2, matrix, tile, lane, decode};
+  if (spills_matrices) return {matrix2, tile, matrix, lane, decode, lane_decode};
+  return {matrix2, matrix, tile, lane, decode, lane_decode};
 }
 
 Error no_possible_tile(std::span<const TileSizes> tiles) {

@@ -48,6 +48,7 @@ struct KernelConfig : PassConfig {
   std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
   std::uint32_t workgroups_per_unit = 2;  ///< that a compute unit runs at a time, to size a split
   bool loops_over_dims = true;  ///< in a step; else each dim is of a thread's own, see check_loop_limit()
+  std::uint32_t step_iterations = 0;  ///< rounds of a step's loops beside those over dims
   bool uses_matrix_units = false;
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
@@ -103,6 +104,11 @@ struct Kernel {
   return std::max(2U, 256 / threads);
 }
 
+/// Whether a CPU implementation has the forms with 64-bit loads (`_wide`).
+[[nodiscard]] inline bool loads_wide(const Capabilities& capabilities) {
+  return capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
+}
+
 /// Packed rows that count as few: decode rather than prefill.
 inline constexpr std::int64_t kFewRows = 16;
 
@@ -128,6 +134,8 @@ using Tiles = std::span<const TileSizes>;
                                                     const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities,
                                                   Tiles tiles);
+[[nodiscard]] Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc,
+                                                         const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                                   Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_tile_float16(const AttentionDesc& desc,

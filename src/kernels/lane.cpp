@@ -50,9 +50,9 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   config.key_step = found->keys;
   // A private array of sums costs more than a buffer, and 16-bit outputs cannot hold them.
   config.sums_in_workspace = element_bytes(desc.output.type) == 2;
-  const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
-  config.shader = wide ? feature_form(desc, "attention_lane_wide")
-                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
+  config.shader = loads_wide(capabilities)
+                      ? feature_form(desc, "attention_lane_wide")
+                      : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
   // If every step is a masked one, it must share loads and stores too.
   const bool many = scores_hide(desc) || has_long_tail(desc, *found);
   const std::uint32_t masked_keys = many ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;

@@ -15,7 +15,7 @@ namespace {
 
 // The most iterations of one invocation of the passes below, over all loops that the compiler may keep.
 
-// lane, tile and decode: a part in which a tile of rows may see so many keys.
+// lane, lane_decode, tile and decode: a part in which a tile of rows may see so many keys.
 std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& config, std::int64_t visible) {
   constexpr std::int64_t kLaneMaskedKeys = 16;  // of a step, where lane looks at each score
   constexpr std::int64_t kEdgeKeys = 4;         // where only the ends of what rows see are masked
@@ -26,7 +26,8 @@ std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& co
   const std::int64_t steps = divide_up(visible, keys) + 1 + 2 * edge_steps;
   // lane goes over the dims by 4, decode not at all. tile stages 8 or more at a time, over which and whose
   // keys it goes, and reduces its rows over its columns.
-  std::int64_t in_step = 8 + (config.loops_over_dims ? (desc.head_dim + desc.value_dim) / 4 : 0);
+  std::int64_t in_step =
+      8 + config.step_iterations + (config.loops_over_dims ? (desc.head_dim + desc.value_dim) / 4 : 0);
   if (tile.columns != 0) {
     in_step += (desc.head_dim + 2 * desc.value_dim) / 4 + key_step + 8 +
                std::int64_t{2} * std::max(tile.rows, 1U) * tile.columns;

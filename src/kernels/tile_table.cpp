@@ -28,6 +28,9 @@ constexpr TileMatch wide(std::int64_t head_dim) {
 constexpr TileSizes lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
 }
+constexpr TileSizes lane_decode(std::uint32_t rows, std::uint32_t keys) {
+  return {0, 0, 0, rows, keys, 0};
+}
 constexpr TileSizes tile(std::uint32_t threads, std::uint32_t columns, std::uint32_t rows, std::uint32_t keys,
                          std::uint32_t dims = 32) {
   return {threads, 0, columns, rows, keys, dims};
@@ -59,6 +62,13 @@ constexpr std::array kTable{
     TileEntry{"lane", cpu(0, 32), lane(0, 1, 16)},
     TileEntry{"lane", cpu(0, 0), lane(0, 1, 8)},
     TileEntry{"lane", {DeviceClass::kGpu}, lane(64, 1, 8)},
+
+    // Rows, and keys of a lane in a step: 32 scores, and one tile for up to 8 rows. Fewer rows take less
+    // shared memory.
+    TileEntry{"lane_decode", {DeviceClass::kAny, Architecture::kAny, 0, 5}, lane_decode(8, 8)},
+    TileEntry{"lane_decode", {DeviceClass::kAny, Architecture::kAny, 0, 3}, lane_decode(4, 8)},
+    TileEntry{"lane_decode", {}, lane_decode(2, 16)},
+    TileEntry{"lane_decode", {}, lane_decode(1, 8)},
 
     // A CPU is given tile only where it is asked for. Fewer dims to a thread compile several times as fast.
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 4)},

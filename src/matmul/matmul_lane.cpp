@@ -4,6 +4,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
+#include "kernels/kernel.hpp"
 #include "matmul/matmul_copies.hpp"
 #include "matmul/matmul_kernel.hpp"
 #include "shared/matmul_constants.h"
@@ -16,10 +17,6 @@ namespace {
 bool is_lane_tile(const MatmulTile& tile) {
   return is_power(tile.rows, 1, 8) && is_power(tile.columns, 4, 64) && is_power(tile.inner, 4, 32) &&
          tile.rows * tile.columns <= 256 && tile.rows * tile.columns * tile.inner <= 4096;
-}
-
-bool loads_wide(const Capabilities& capabilities) {
-  return capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
 }
 
 // Chooses the view that is cheaper for invocations: they gather the elements of a, and read those of b at one

@@ -246,9 +246,10 @@ void CallArguments::keep_used(vkattn_plan_options& options, PlanKind kind) {
 }
 
 vkattn_plan_options CallArguments::options(PlanKind kind) {
-  constexpr const char* kKernels[] = {nullptr, "decode", "lane", "tile", "matrix", "matrix2", "none"};
+  constexpr const char* kKernels[] = {nullptr, "decode", "lane",    "lane_decode",
+                                      "tile",  "matrix", "matrix2", "none"};
   auto options = initial(vkattn_plan_options_init);
-  options.kernel = kKernels[choice(6)];
+  options.kernel = kKernels[choice(7)];
   if (flag()) options.max_dispatch_ns = flag() ? choice(1000) : any();
   if (flag()) options.kv_splits = flag() ? choice(40) : static_cast<std::uint32_t>(any());
   options.strict_nonfinite = choice(1);

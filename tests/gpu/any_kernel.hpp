@@ -1,4 +1,4 @@
-// Runs a test once for each of the five kernels, on problems that each of them takes.
+// Runs a test once for each of the six kernels, on problems that each of them takes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace vkattn::tests {
 
-inline constexpr const char* kEveryKernelName[] = {"lane", "tile", "decode", "matrix", "matrix2"};
+inline constexpr const char* kEveryKernelName[] = {"lane",   "lane_decode", "tile",
+                                                   "decode", "matrix",      "matrix2"};
 
 /// The test is skipped if the device does not run the kernel.
 class AnyKernelTest : public KernelTest {

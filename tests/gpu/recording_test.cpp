@@ -23,7 +23,7 @@ class RecordingTest : public AnyKernelTest {
     const Problem problem = parsed(typed(text));
     PlanOptions all = options;
     all.kernel = kernel();
-    const UnrolledLoops unrolled(kernel() == "lane" && problem.desc.kv_length > 500);
+    const UnrolledLoops unrolled(kernel().starts_with("lane") && problem.desc.kv_length > 500);
     auto plan = must(AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all));
     harness::ProblemRun run = ready_run(problem);
     run.set_probability_type(plan.probability_type());

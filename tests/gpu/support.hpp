@@ -28,7 +28,7 @@
 namespace vkattn::tests {
 
 /// Kernels that take every type and layout, for tests that are equal for all of them.
-inline constexpr const char* kKernelNames[] = {"lane", "tile", "decode"};
+inline constexpr const char* kKernelNames[] = {"lane", "lane_decode", "tile", "decode"};
 /// Kernels on matrix units. They take 16-bit types, and matrix also quantised K and V. Not every device has
 /// them.
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};

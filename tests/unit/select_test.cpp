@@ -88,6 +88,7 @@ TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
                                                            {"lane", "2048x2048 d128 dropout=0.1"},
                                                            {"lane", "1x40000 d64 weights=scores"},
                                                            {"tile", "64x16384 d128"},
+                                                           {"lane_decode", "1x1000000 d64"},
                                                            {"decode", "1x1000000 d64"}};
   for (const auto& [kernel, problem] : long_ones) {
     const std::string reason = reason_in_parts(kernel, problem, capabilities, 1);
@@ -156,7 +157,7 @@ TEST(Select, ARefusalOfAKernelThatThereIsNotIsAnError) {
   }
   for (const std::string& error : errors({{"matrix", "is wrong"}, {"tiles", "are slow"}})) {
     EXPECT_TRUE(has(error, "refusals[1] names 'tiles', and there is no such kernel; the kernels are "));
-    for (const char* kernel : {"decode", "lane", "tile", "matrix", "matrix2"}) {
+    for (const char* kernel : {"decode", "lane", "lane_decode", "tile", "matrix", "matrix2"}) {
       EXPECT_TRUE(has(error, kernel));
     }
   }
@@ -300,7 +301,7 @@ TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
 
 TEST(TileTable, SenselessBlockSizesAreRefused) {
   const Capabilities gpu = device_of(DeviceType::kDiscreteGpu);
-  for (const char* kernel : {"lane", "tile", "decode"}) {
+  for (const char* kernel : {"lane", "lane_decode", "tile", "decode"}) {
     for (const TileSizes& tile : {TileSizes{}, TileSizes{8, 0, 0, 1, 24, 0}, TileSizes{0, 0, 0, 0, 0, 0},
                                   TileSizes{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileSizes{100, 3, 7, 5, 11, 13},
                                   TileSizes{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {

@@ -16,7 +16,7 @@ typedef struct vkattn_plan vkattn_plan;
 /** A kernel that must not be used, and why, for messages. Plans of every kind with kernels take a refusal of any of these
     names, also of a kernel that the kind does not have, and refuse other names. */
 typedef struct vkattn_kernel_refusal {
-  const char* kernel; /**< its name: decode, lane, tile, matrix or matrix2 */
+  const char* kernel; /**< its name: decode, lane, lane_decode, tile, matrix or matrix2 */
   const char* reason; /**< one sentence */
 } vkattn_kernel_refusal;
 
@@ -63,8 +63,8 @@ VKATTN_API vkattn_result vkattn_query_kernels_attention(const vkattn_device* dev
 typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
   const void* next;                      /**< null */
-  /** use this kernel or fail: decode, lane, tile, matrix or matrix2; gradients have all but decode, products lane, tile or
-      matrix. Null: the best that accepts. Of a layer the kernel of its attention; not of appends and merges */
+  /** use this kernel or fail: decode, lane, lane_decode, tile, matrix or matrix2; gradients have all but decode and
+      lane_decode, products lane, tile or matrix. Null: the best that accepts. Of a layer the kernel of its attention; not of appends and merges */
   const char* kernel;
   VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
   /** work is cut so that no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs. Appends and merges have no

@@ -134,7 +134,7 @@ def _attention_backward(grad_output, grad_lse, output, lse, *arguments):
 def _differentiate(grad_output, grad_lse, output, lse, tensors, options, wanted):
     keywords = _keywords(tensors, options)
     keywords.pop("return_weights", None)
-    if keywords.get("kernel") == "decode":  # it computes no gradients
+    if keywords.get("kernel") in ("decode", "lane_decode"):  # they compute no gradients
         del keywords["kernel"]
     query, key, value = (numpy_of(x) for x in tensors[:3])
     if grad_lse is not None:
