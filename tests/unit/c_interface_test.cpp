@@ -109,6 +109,17 @@ TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
       << "a program that was compiled with an earlier header would break: add to the ends of structures";
 }
 
+// The lines of 1.0.0 stand in a file of their own, so that no change of the list takes one away unnoticed.
+TEST(CInterface, HasAllOfTheFirstVersion) {
+  std::istringstream list(file_text(tests::build::kFunctionList)),
+      first(file_text(tests::build::kFirstInterface));
+  std::set<std::string> lines;
+  for (std::string line; std::getline(list, line);) lines.insert(line);
+  std::size_t count = 0;
+  for (std::string line; std::getline(first, line); ++count) EXPECT_TRUE(lines.contains(line)) << line;
+  EXPECT_GT(count, 600U);
+}
+
 TEST(CInterface, IsTheSameFromCpp17) {
   EXPECT_EQ(vkattn_test_cpp17(), sizeof(vkattn_attention_desc));
 }
