@@ -69,8 +69,8 @@ struct DeviceInfo {
   std::string rejected;       ///< why the runtime cannot use it; empty where it can
 };
 
-/// Device memory for one buffer, in host-visible memory where the device has no other. Freed by the
-/// destructor. Move-only; the Runtime must outlive it.
+/// Device memory for one buffer, in host-visible memory where the device has no other. Given up by the
+/// destructor: the device must not use it any more. Move-only; the Runtime must outlive it.
 class Buffer {
  public:
   /// No buffer.
@@ -140,7 +140,8 @@ class Runtime {
   [[nodiscard]] double timestamp_period_ns() const;
 
   /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by
-  /// name.
+  /// name. Nothing is said of its content. Buffers of up to 16 MiB are not freed at once: the last 32 that
+  /// were given up, 64 MiB at most, are kept for the next ones of the same size.
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
   /// What make_bindings() of the plan, of any kind, takes as its workspace; an empty buffer where the plan
   /// needs none.

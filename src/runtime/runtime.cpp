@@ -133,6 +133,7 @@ RuntimeState::~RuntimeState() {
   if (handle == VK_NULL_HANDLE) return;
   if (!lost && commands != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(handle);  // else nothing was submitted
   staging.reset();
+  spare_buffers.clear();
   kept_plans.clear();
   // If the driver lacks a function, nothing was made with it.
   pipeline_cache.reset();
@@ -165,7 +166,10 @@ Result<void> wait(RuntimeState& state) {
   if (!state.is_submitted) return {};
   VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
   if (result < VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) result = state.vk.vkDeviceWaitIdle(state.handle);
-  if (result != VK_SUCCESS) return runtime_error(state, result, "waiting for the device");
+  if (result != VK_SUCCESS) {
+    state.spare_buffers.stop();
+    return runtime_error(state, result, "waiting for the device");
+  }
   state.is_submitted = false;
   state.is_fence_signalled = true;
   return {};

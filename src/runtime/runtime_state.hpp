@@ -15,6 +15,7 @@
 #include "common/message.hpp"
 #include "runtime/functions.hpp"
 #include "runtime/kept_pipelines.hpp"
+#include "runtime/spare_buffers.hpp"
 #include "runtime/test_outcomes.hpp"
 
 namespace vkattn::detail {
@@ -70,6 +71,7 @@ struct BufferState {
   VkDeviceMemory memory = VK_NULL_HANDLE;
   VkDeviceSize size = 0;
   void* mapped = nullptr;
+  SpareBuffers* spares = nullptr;  ///< where it goes when it is given up; null: it is freed
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
@@ -98,6 +100,7 @@ struct RuntimeState {
   std::filesystem::path cache_file;  ///< empty: not kept on disk
   KeptPipelines kept_pipelines;      ///< in cache_file
   std::unique_ptr<BufferState> staging;
+  SpareBuffers spare_buffers;
   Shared<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;   ///< else only outcomes that are kept count
   bool times_kernels = true;    ///< compares those on matrix units with the next without
