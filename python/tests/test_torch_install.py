@@ -35,7 +35,8 @@ def is_pytorchs():
 def test_importing_does_not_load_the_compiler():
     """torch._dynamo, which takes a second; once it is loaded it knows the functions."""
     program = (
-        "import sys, torch\nassert 'torch._dynamo' not in sys.modules\nimport vkattn.torch\n"
+        "import importlib.util, sys, torch\nassert 'torch._dynamo' not in sys.modules\nimport vkattn.torch\n"
+        "assert importlib.util.find_spec('torch._dynamo')\n"
         "vkattn.torch.install()\nx = torch.randn(1, 2, 4, 8, requires_grad=True)\n"
         "expected = torch.nn.functional.scaled_dot_product_attention(x, x, x)\nexpected.sum().backward()\n"
         "assert 'torch._dynamo' not in sys.modules, 'loaded'\n"

@@ -1,6 +1,5 @@
 """Functions that torch.compile takes into its graphs as they are."""
 import importlib.abc
-import importlib.util
 import sys
 
 import torch
@@ -15,12 +14,16 @@ class _AfterImport(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name != _DYNAMO:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next((found for found in others if found is not None), None)
+        if spec is None:
+            return None
         execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             while _waiting:
                 module.allow_in_graph(_waiting.pop())
 
