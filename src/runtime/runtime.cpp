@@ -121,6 +121,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   if (Result<void> status = create_pipeline_cache(*state, options); !status) return status.error();
   state->run_self_tests = options.self_tests;
   state->most_kept_plans = options.kept_plans;
+  state->spare_buffers.set_most(options.kept_buffers);
   // On a CPU the kernel without matrices comes first anyway, and a problem takes long.
   state->times_kernels = !state->device->capabilities().is_cpu();
   load_tuning(*state, options);

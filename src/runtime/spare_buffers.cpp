@@ -8,6 +8,11 @@
 
 namespace vkattn::detail {
 
+void SpareBuffers::set_most(std::size_t most) {
+  most_ = std::min<std::size_t>(most, 4096);
+  kept_.reserve(most_ + 1);  // keep() must not fail
+}
+
 std::unique_ptr<BufferState> SpareBuffers::take(VkDeviceSize bytes) {
   const std::lock_guard lock(mutex_);
   if (is_stopped_) return nullptr;
@@ -22,12 +27,12 @@ std::unique_ptr<BufferState> SpareBuffers::take(VkDeviceSize bytes) {
 }
 
 void SpareBuffers::keep(std::unique_ptr<BufferState> buffer) noexcept {
-  if (buffer->size > kMostBytesOfOne) return;
+  if (most_ == 0 || buffer->size > kMostBytesOfOne) return;
   const std::lock_guard lock(mutex_);
   if (is_stopped_) return;
   bytes_ += buffer->size;
   kept_.push_back(std::move(buffer));
-  while (kept_.size() > kMost || bytes_ > kMostBytes) {
+  while (kept_.size() > most_ || bytes_ > kMostBytes) {
     bytes_ -= kept_.front()->size;
     kept_.erase(kept_.begin());
   }

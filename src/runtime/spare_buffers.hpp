@@ -16,8 +16,8 @@ struct BufferState;
 /// it. Large ones are freed: what is done with them takes longer. Buffers may be given up on any thread.
 class SpareBuffers {
  public:
-  SpareBuffers() { kept_.reserve(kMost + 1); }
-
+  /// Keeps at most so many. Called before the first buffer.
+  void set_most(std::size_t most);
   /// A buffer of exactly this size, whose content is left over; null if there is none.
   [[nodiscard]] std::unique_ptr<BufferState> take(VkDeviceSize bytes);
   /// Keeps a buffer, or frees it. It must be idle.
@@ -28,12 +28,12 @@ class SpareBuffers {
   bool clear();
 
  private:
-  static constexpr std::size_t kMost = 32;
   static constexpr VkDeviceSize kMostBytesOfOne = VkDeviceSize{16} << 20U;
   static constexpr VkDeviceSize kMostBytes = VkDeviceSize{64} << 20U;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<BufferState>> kept_;  ///< the one that was given up last at the end
+  std::size_t most_ = 0;
   VkDeviceSize bytes_ = 0;
   bool is_stopped_ = false;
 };

@@ -141,6 +141,20 @@ TEST_F(RuntimeTest, AFewSmallBuffersAreKept) {
   }
 }
 
+TEST_F(RuntimeTest, BuffersNeedNotBeKept) {
+  RuntimeOptions options;
+  options.kept_buffers = 1;
+  const auto other = must(Runtime::create(options));
+  const VkBuffer first = must(other.create_buffer(4444)).handle();
+  EXPECT_EQ(must(other.create_buffer(4444)).handle(), first);
+  (void)must(other.create_buffer(8888));
+  EXPECT_EQ(detail::RuntimeState::of(other).spare_buffers.take(4444), nullptr) << "one is kept";
+  options.kept_buffers = 0;
+  const auto none = must(Runtime::create(options));
+  (void)must(none.create_buffer(4444));
+  EXPECT_EQ(detail::RuntimeState::of(none).spare_buffers.take(4444), nullptr);
+}
+
 TEST_F(RuntimeTest, CopiesBeyondTheBufferAreRefused) {
   const auto buffer = must(runtime().create_buffer(64));
   std::vector<std::byte> data(static_cast<std::size_t>(buffer.size()) + 4);
