@@ -65,6 +65,8 @@ struct RuntimeOptions {
   bool import_host_memory = false;
   /// Most plans that Runtime::compute(desc, …) keeps, those used last; 0: none. A plan holds its pipelines.
   std::size_t kept_plans = 64;
+  /// Most buffers of up to 16 MiB, 64 MiB in all, that are kept when they are given up; 0: all are freed.
+  std::size_t kept_buffers = 32;
 };
 
 /// One device as found. Every supported feature counts as enabled, except those that
@@ -82,8 +84,8 @@ struct DeviceInfo {
 /// about each device.
 [[nodiscard]] std::string capabilities_text(std::span<const Capabilities> devices);
 
-/// Device memory for one buffer, in host-visible memory where the device has no other. Freed by the
-/// destructor. Move-only; the Runtime must outlive it.
+/// Device memory for one buffer, in host-visible memory where the device has no other. Given up by the
+/// destructor: the device must not use it any more. Move-only; the Runtime must outlive it.
 class Buffer {
  public:
   /// No buffer.
@@ -153,7 +155,8 @@ class Runtime {
   [[nodiscard]] double timestamp_period_ns() const;
 
   /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by
-  /// name.
+  /// name. Nothing is said of its content. Those of up to 16 MiB are not freed at once: the last that were
+  /// given up are kept for the next ones of the same size (RuntimeOptions::kept_buffers).
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
   /// What make_bindings() of the plan, of any kind, takes as its workspace; an empty buffer where the plan
   /// needs none.

@@ -27,6 +27,64 @@ def test_arrays_are_written(random):
         array.write(given.astype(np.float64))
 
 
+def test_dlpack_gives_copies_in_host_memory(random):
+    given = random.standard_normal((2, 3)).astype(np.float32)
+    array = vkattn.array(given)
+    copy = np.from_dlpack(array)
+    array.write(given * 2)
+    np.testing.assert_array_equal(copy, given)
+    assert array.__dlpack_device__() == (1, 0)
+    assert "dltensor" in repr(array.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=True))
+    with pytest.raises(ValueError, match="stream is 1 but must be None"):
+        array.__dlpack__(stream=1)
+    with pytest.raises(BufferError, match="without a copy"):
+        array.__dlpack__(copy=False)
+    with pytest.raises(BufferError, match=r"dl_device is \(2, 0\)"):
+        array.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(ValueError, match="without a copy"):
+        array.__array__(copy=False)
+
+
+def test_attention_on_arrays_on_the_device(qkv, monkeypatch):
+    """The results stay there, and nothing of the arguments is read to the host."""
+    query, key, value = qkv(batch=2, query_heads=4)
+    keywords = dict(is_causal=True, enable_gqa=True, alibi=True, sinks=[1.0, 0, 0.5, 2], kv_lengths=[13, 5], window=(5, None))
+    expected = vkattn.attention(query, key, value, return_lse=True, **keywords)
+    arrays = [vkattn.array(x) for x in (query, key, value)]
+    with monkeypatch.context() as patch:
+        patch.setattr(vkattn.Array, "numpy", None)
+        results = vkattn.attention(*arrays, return_lse=True, **keywords)
+    for found, wanted in zip(results, expected):
+        assert isinstance(found, vkattn.Array)
+        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-6)
+    mixed = vkattn.attention(query, arrays[1], value, **keywords)
+    np.testing.assert_allclose(mixed.numpy(), expected[0], atol=1e-6)
+    flat = [vkattn.array(x[0]) for x in (query, key, value)]
+    dropped = [vkattn.attention(*flat, enable_gqa=True, dropout=0.5, dropout_seed=3).numpy() for _ in range(2)]
+    np.testing.assert_array_equal(*dropped)
+    with pytest.raises(vkattn.RuleError, match="packed sequences must be in host memory"):
+        vkattn.attention(*flat, cumulative_query_lengths=[0, 9], cumulative_kv_lengths=[0, 13], enable_gqa=True)
+    with pytest.raises(vkattn.RuleError, match="heads"):
+        vkattn.attention(*arrays)
+
+
+def test_results_that_are_held_stay(qkv, random):
+    """Memory of results that were dropped serves later ones, and memory of those that are held does not."""
+    query, key, value = qkv()
+    q, k, v = (vkattn.array(x) for x in (query, key, value))
+    attend, held = vkattn.plan(q, k, v), []
+    for i in range(60):
+        q.write(query * np.float32(i / 30))
+        result = attend(q, k, v)
+        if random.random() < 0.5:
+            held.append((i, result, np.asarray(result)))
+    del result
+    for i, result, host in held:
+        expected = vkattn.attention(query * np.float32(i / 30), key, value)
+        np.testing.assert_allclose(host, expected, atol=1e-6)
+        np.testing.assert_array_equal(result.numpy(), host)
+
+
 def test_plans_compute_what_attention_does(qkv, random):
     query, key, value = qkv(batch=2, query_heads=4, kv_heads=2)
     mask = random.random((2, 1, 9, 13)) > 0.2

@@ -3,6 +3,8 @@ import warnings
 
 import pytest
 
+pytest.importorskip("torch.nn.attention.bias", reason="PyTorch 2.5 or later is not installed")
+
 from torch_tensors import draw, sdpa, seeded, torch  # noqa: F401: the fixture is used by its name
 
 import vkattn.torch
@@ -290,6 +292,7 @@ def test_causal_biases(name, lengths):
     with vkattn.torch.replaces_sdpa(), pytest.warns(UserWarning, match="not vkattn: query, key and value are not all"):
         left = torch.nn.functional.scaled_dot_product_attention(*doubles, bias)
     torch.testing.assert_close(left, expected.double(), atol=1e-5, rtol=1e-4)
+    assert sum(vkattn.torch.calls().values()) == 3, "each call counts once"
 
 
 def test_jagged_nested_tensors():

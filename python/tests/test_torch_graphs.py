@@ -92,6 +92,28 @@ def test_a_compiled_fallback_tells(change, sentence):
         torch.testing.assert_close(compiled(query), sdpa(query, query, query))
 
 
+def test_a_broken_rule_is_told_when_a_graph_is_made():
+    """Also of lengths that are symbols, whose numbers are the example's."""
+    query, mask = torch.randn(1, 2, 4, 8), torch.zeros(5, 4)
+    compiled = torch.compile(lambda x, mask: vkattn.torch.attention(x, x, x, mask), fullgraph=True, dynamic=True,
+                             backend="aot_eager")
+    torch.testing.assert_close(compiled(query, mask[:4]), sdpa(query, query, query))
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="does not broadcast to the scores"):
+        compiled(query, mask)
+    assert vkattn.torch.calls() == {"device": 1}, "no graph was run"
+
+
+def test_a_flag_that_is_a_symbol():
+    def attend_where_long(x):
+        return vkattn.torch.attention(x, x, x, is_causal=x.shape[-2] > 3)
+
+    compiled = torch.compile(attend_where_long, fullgraph=True, dynamic=True, backend="aot_eager")
+    for length in (2, 5, 6):
+        x = torch.randn(1, 2, length, 8)
+        torch.testing.assert_close(compiled(x), sdpa(x, x, x, is_causal=length > 3))
+
+
 def test_exported():
     class Model(torch.nn.Module):
         def forward(self, query, key, value, sinks):

@@ -1,5 +1,7 @@
 """vkattn in PyTorch's place: contexts, threads, layers, counts."""
 import contextlib
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -7,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.5", reason="PyTorch 2.5 or later is not installed")
 
+import torch.utils.checkpoint  # noqa: E402
 import vkattn.torch  # noqa: E402
 
 functional = torch.nn.functional
@@ -27,6 +30,23 @@ def is_pytorchs():
     places.append(torch.backends.mha.get_fastpath_enabled())
     assert all(places) or not any(places)
     return all(places)
+
+
+def test_importing_does_not_load_the_compiler():
+    """torch._dynamo, which takes a second; once it is loaded it knows the functions."""
+    program = (
+        "import importlib.util, sys, torch\nassert 'torch._dynamo' not in sys.modules\nimport vkattn.torch\n"
+        "assert importlib.util.find_spec('torch._dynamo')\n"
+        "vkattn.torch.install()\nx = torch.randn(1, 2, 4, 8, requires_grad=True)\n"
+        "expected = torch.nn.functional.scaled_dot_product_attention(x, x, x)\nexpected.sum().backward()\n"
+        "assert 'torch._dynamo' not in sys.modules, 'loaded'\n"
+        "both = [torch.nn.functional.scaled_dot_product_attention, vkattn.torch.attention]\n"
+        "for f in both:\n"
+        "    compiled = torch.compile(lambda x: f(x, x, x), fullgraph=True, backend='aot_eager')\n"
+        "    torch.testing.assert_close(compiled(x), expected)\n"
+        "assert vkattn.torch.calls() == {'device': 3, 'device, gradients': 1}, vkattn.torch.calls()\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 def test_install_and_uninstall():

@@ -1,4 +1,5 @@
 """Runs PyTorch's own samples of its attention and of layers that attend with vkattn.torch, forward and backward."""
+import contextlib
 import functools
 import warnings
 
@@ -66,6 +67,38 @@ def test_samples(dtype):
             assert got.dtype == dtype and got.shape == right.shape
             torch.testing.assert_close(got.double(), right, atol=10 * tolerance, rtol=10 * tolerance)
     assert len(samples) >= 10 and broadcast and not fallbacks
+
+
+def errors_of(operator):
+    """The invalid calls that PyTorch's own tests have for it, if this version has some."""
+    return list(operator.error_inputs("cpu")) if operator.error_inputs_func else []
+
+
+@pytest.mark.parametrize("change", [
+    dict(key=torch.randn(1, 2, 5, 7)), dict(key=torch.randn(1, 2, 5, 8).double()), dict(attn_mask=torch.ones(4, 5, dtype=torch.int64)),
+    dict(query=torch.randn(4)), dict(attn_mask=torch.ones(3, 5)), dict(query=torch.randn(1, 3, 4, 8), enable_gqa=True),
+])
+@pytest.mark.filterwarnings("ignore")
+def test_invalid_calls_fail_as_without_vkattn(change):
+    """PyTorch decides about them, so that they raise what they raise without vkattn."""
+    given = dict(query=torch.randn(1, 2, 4, 8), key=torch.randn(1, 2, 5, 8), value=torch.randn(1, 2, 5, 8))
+    given.update(change)
+    raised = []
+    for context in (contextlib.nullcontext(), vkattn.torch.replaces_sdpa()):
+        with context, pytest.raises(Exception) as error:
+            torch.nn.functional.scaled_dot_product_attention(**given)
+        raised.append((error.type, str(error.value)))
+    assert raised[0] == raised[1]
+
+
+def test_samples_of_errors():
+    operator, _ = samples_of(torch.float32)
+    with vkattn.torch.replaces_sdpa(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for error in errors_of(operator):
+            sample = error.sample_input
+            with pytest.raises(error.error_type, match=error.error_regex):
+                operator(sample.input, *sample.args, **sample.kwargs)
 
 
 def module_samples(name, training):

@@ -48,12 +48,23 @@ class Device:
 def devices() -> list[Device]: ...
 @overload
 def attention(
+    query: Array, key: _Any, value: _Any, mask: Union[_Any, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, return_lse: bool = False,
+    return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+    attn_mask: Union[_Any, None] = None, dropout_p: float = 0.0,
+) -> Any: ...
+@overload
+def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
     softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
     return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None,
+    attn_mask: Union[_Array, None] = None, dropout_p: float = 0.0,
 ) -> _Result: ...
 @overload
 def attention(
@@ -63,6 +74,7 @@ def attention(
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+    attn_mask: Union[_Array, None] = None, dropout_p: float = 0.0,
 ) -> Tuple[_Result, ...]: ...
 
 class Gradients(NamedTuple):
@@ -81,6 +93,7 @@ def attention_backward(
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, grad_lse: Union[_Array, None] = None,
     gradients: Sequence[str] = ("query", "key", "value"), device: _Device = None, kernel: Union[str, None] = None,
+    attn_mask: Union[_Array, None] = None, dropout_p: float = 0.0,
 ) -> Gradients: ...
 
 class Array:
@@ -95,6 +108,11 @@ class Array:
     def numpy(self) -> _Result: ...
     def write(self, x: _Array) -> None: ...
     def __array__(self, dtype: Any = None, copy: Union[bool, None] = None) -> _Result: ...
+    def __dlpack__(
+        self, *, stream: None = None, max_version: Union[Tuple[int, int], None] = None,
+        dl_device: Union[Tuple[int, int], None] = None, copy: Union[bool, None] = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
 
 _Any = Union[Array, _Array]
 
@@ -111,6 +129,7 @@ class Plan:
         kv_lengths: Union[_Any, Sequence[int], None] = None, alibi: Union[_Any, Sequence[float], None] = None,
         sinks: Union[_Any, Sequence[float], None] = None, dropout_seed: Union[int, None] = None,
         out: Union[Array, Sequence[Array], None] = None,
+        attn_mask: Union[_Any, None] = None,
     ) -> Any: ...
 
 def plan(
@@ -119,6 +138,7 @@ def plan(
     softcap: Union[float, None] = None, alibi: Union[_Slopes, Array] = None, sinks: Union[_PerHead, Array] = None,
     kv_lengths: Union[_Counts, Array] = None, dropout: float = 0.0, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+    attn_mask: Union[_Any, None] = None, dropout_p: float = 0.0,
 ) -> Plan: ...
 
 class Rotary(NamedTuple):
@@ -151,6 +171,7 @@ class Cache:
         align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
         softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
         return_lse: Literal[False] = False, return_weights: None = None,
+        attn_mask: Union[_Array, None] = None,
     ) -> _Result: ...
     @overload
     def attention(
@@ -158,6 +179,7 @@ class Cache:
         align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
         softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
         return_lse: bool = False, return_weights: Union[_Stage, None] = None,
+        attn_mask: Union[_Array, None] = None,
     ) -> Tuple[_Result, ...]: ...
 
 class LayerGradients(NamedTuple):
@@ -200,6 +222,7 @@ class MultiHeadAttention:
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
         alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
         dropout_seed: Union[int, None] = None, return_saved: Literal[False] = False,
+        dropout_p: float = 0.0,
     ) -> Tuple[_Result, Union[_Result, None]]: ...
     @overload
     def forward(
@@ -210,6 +233,7 @@ class MultiHeadAttention:
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
         alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
         dropout_seed: Union[int, None] = None, return_saved: Literal[True],
+        dropout_p: float = 0.0,
     ) -> Tuple[_Result, Union[_Result, None], SavedCall]: ...
     @overload
     def forward(
@@ -220,6 +244,7 @@ class MultiHeadAttention:
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
         alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
         dropout_seed: Union[int, None] = None, return_saved: bool = False,
+        dropout_p: float = 0.0,
     ) -> Union[
         Tuple[_Result, Union[_Result, None]], Tuple[_Result, Union[_Result, None], SavedCall]
     ]: ...

@@ -32,6 +32,8 @@ def wrong(x, name, must):
 
 def flag(x, name):
     """A bool: Python's, NumPy's, or the integers 0 and 1."""
+    if x is True or x is False:
+        return x
     if isinstance(x, (bool, np.bool_)):
         return bool(x)
     if getattr(x, "dtype", None) == np.bool_ and not getattr(x, "ndim", 1):

@@ -93,6 +93,10 @@ def _host_array_of(x, name):
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise TypeError(f"{name} is a masked array with masked elements, which vkattn would not leave out; give "
                         "filled(), and what is to be hidden as a mask")
+    from ._device_arrays import Array  # which needs this file
+
+    if isinstance(x, Array):
+        return x.numpy()
     if hasattr(type(x), "__dlpack__") and not isinstance(x, np.ndarray):
         array = _bfloat16_of_torch(x)
         return _from_dlpack(x, name) if array is None else array

@@ -1,5 +1,19 @@
 """vkattn.attention."""
 from . import _arguments, _native, _problem
+from ._device_arrays import Array
+from ._errors import RuleError
+from ._plan import Plan
+
+
+def _on_device(query, key, value, mask, keywords, *, dropout_seed, device, kernel):
+    """attention() with arrays that are on a device: results stay there. The keywords are those of a Plan."""
+    session = next(x for x in (query, key, value) if isinstance(x, Array))._session
+    if device is not None:
+        session = _problem.session(device)
+    plan = Plan(query, key, value, mask, session, kernel, keywords)
+    modifiers = keywords["modifiers"]
+    per_head = {name: modifiers[name] for name in _arguments.PER_HEAD if not isinstance(modifiers[name], bool)}
+    return plan(query, key, value, mask, kv_lengths=keywords["kv_lengths"], dropout_seed=dropout_seed, **per_head)
 
 
 @_arguments.reads()
@@ -9,7 +23,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     """softmax(scale * query @ key^T + mask) @ value, for each head.
 
     Names and meanings are those of torch.nn.functional.scaled_dot_product_attention, on NumPy arrays and on
-    anything with DLPack in host memory:
+    anything with DLPack in host memory, or on arrays on a device, which are used where they are:
 
         query           (..., query_heads, query_length, head_dim)
         key             (..., kv_heads, kv_length, head_dim)
@@ -48,8 +62,10 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
                     'probabilities' (after softmax, before dropout). Nothing else here needs memory that grows
                     with query_length * kv_length.
     device          a Device of devices(), its number, or a part of its name. None: VKATTN_DEVICE, or the best.
+                    Of vkattn.Arrays it is theirs.
     kernel          lane, lane_decode, tile, decode, matrix or matrix2: use this kernel, or fail with its reason.
-    Returns the output, or (output, lse), (output, weights) or (output, lse, weights).
+    Returns the output, or (output, lse), (output, weights) or (output, lse, weights): NumPy arrays, or vkattn.Arrays
+    if query, key or value is one. Packed sequences are in host memory.
 
     Differences from PyTorch: mask and is_causal may both be given, and then both hold; a row that sees no key
     is 0; masks of float64 are taken, as float32, and only -inf hides: finite numbers beyond float32 become its
@@ -69,6 +85,12 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         >>> vkattn.attention(q, k, v, is_causal=True).shape
         (1, 8, 512, 64)
     """
+    if isinstance(query, Array) or isinstance(key, Array) or isinstance(value, Array):
+        if cumulative_query_lengths is not None or cumulative_kv_lengths is not None:
+            raise RuleError("packed sequences must be in host memory; give query, key and value as NumPy arrays")
+        keywords = dict(is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa, modifiers=modifiers,
+                        kv_lengths=kv_lengths, dropout=dropout, return_lse=return_lse, return_weights=return_weights)
+        return _on_device(query, key, value, mask, keywords, dropout_seed=dropout_seed, device=device, kernel=kernel)
     problem, layout = _problem.make(
         query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa,
         modifiers=modifiers, kv_lengths=kv_lengths, cumulative_query_lengths=cumulative_query_lengths,

@@ -7,14 +7,18 @@ from . import _arguments, _arrays, _native, _problem
 from ._errors import RuleError
 
 
+_CPU = (1, 0)  # DLPack's number of this kind of device, and the device's own
+_KNOWS_VERSIONS = tuple(int(number) for number in np.__version__.split(".")[:2]) >= (2, 1)
+
+
 class Array:
     """An array in a device's memory, in C order. array() and plans make it.
 
     shape   as in NumPy
     dtype   NumPy's, or bfloat16 of ml_dtypes; without it a type of one field, bfloat16, that has the bits
 
-    numpy() and numpy.asarray() copy it to the host, so numpy.asarray() refuses copy=False. The memory is freed with the
-    last reference.
+    numpy(), numpy.asarray() and DLPack (numpy.from_dlpack(), torch.from_dlpack()) copy it to host memory, so they
+    refuse copy=False. With the last reference its memory serves other arrays, or is freed.
     """
 
     __slots__ = ("_native", "_session", "dtype", "shape")
@@ -65,6 +69,29 @@ class Array:
             raise RuleError("a vkattn.Array lies on a device: NumPy cannot have it without a copy; give no copy=False")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __dlpack_device__(self):
+        """(1, 0), the CPU: there the copy lies."""
+        return _CPU
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A DLPack capsule of a new copy in host memory, as the array API standard has it.
+
+        stream must be None, as host memory has no streams; dl_device None or the CPU, (1, 0). copy=False is a
+        BufferError.
+        """
+        if stream is not None:
+            raise RuleError(f"stream is {_arguments.said(stream)} but must be None: DLPack gives a copy of a vkattn.Array "
+                            "in host memory, which has no streams")
+        if dl_device is not None and tuple(dl_device) != _CPU:
+            raise BufferError(f"dl_device is {_arguments.said(dl_device)}, but DLPack gives a vkattn.Array in host "
+                              "memory alone, (1, 0)")
+        if copy is not None and not copy:
+            raise BufferError("a vkattn.Array lies on a device: DLPack cannot give it without a copy; give no "
+                              "copy=False")
+        array = self.numpy()
+        # NumPy before 2.1 gives a capsule of the first version, which consumers must take.
+        return array.__dlpack__(max_version=max_version) if max_version and _KNOWS_VERSIONS else array.__dlpack__()
 
     def __repr__(self):
         return f"<vkattn.Array {self.shape} {self.dtype} on {self.device}>"

@@ -41,7 +41,7 @@ def _require_whole_batches(lead, **arrays):
         if own != lead and math.prod(own) != 1:
             raise RuleError(
                 f"a plan takes {name} with {lead} before (heads, length, dim), or with none, but it has {own}; "
-                "repeat it, or call attention"
+                "repeat it, or call attention with arrays in host memory"
             )
 
 

@@ -50,15 +50,16 @@ VkResult allocate(RuntimeState& state, BufferState& buffer, bool staging) {
   VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
   info.allocationSize = requirements.size;
   info.memoryTypeIndex = static_cast<std::uint32_t>(type);
-  if (VkResult result = null_on_failure(
-          state.vk.vkAllocateMemory(state.handle, &info, nullptr, &buffer.memory), buffer.memory);
-      result != VK_SUCCESS) {
-    return result;
-  }
-  if (VkResult result = state.vk.vkBindBufferMemory(state.handle, buffer.buffer, buffer.memory, 0);
-      result != VK_SUCCESS) {
-    return result;
-  }
+  const auto take_memory = [&] {
+    return null_on_failure(state.vk.vkAllocateMemory(state.handle, &info, nullptr, &buffer.memory),
+                           buffer.memory);
+  };
+  VkResult result = take_memory();
+  if (result != VK_SUCCESS && result != VK_ERROR_DEVICE_LOST && state.spare_buffers.clear())
+    result = take_memory();  // where the spare buffers were
+  if (result != VK_SUCCESS) return result;
+  result = state.vk.vkBindBufferMemory(state.handle, buffer.buffer, buffer.memory, 0);
+  if (result != VK_SUCCESS) return result;
   constexpr VkMemoryPropertyFlags kMapped =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   if ((state.memory.memoryTypes[type].propertyFlags & kMapped) != kMapped) return VK_SUCCESS;
@@ -166,10 +167,14 @@ Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDevice
     return limit_exceeded("a buffer of ", bytes, " bytes was asked for; maxMemoryAllocationSize is ",
                           capabilities.max_memory_allocation_bytes);
   }
+  if (!staging) {
+    if (auto spare = state.spare_buffers.take(bytes)) return spare;
+  }
   auto buffer = std::make_unique<BufferState>();
   buffer->device = state.handle;
   buffer->vk = &state.vk;
   buffer->size = bytes;
+  buffer->spares = staging ? nullptr : &state.spare_buffers;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = std::max<VkDeviceSize>(bytes, 4);
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
@@ -193,9 +198,14 @@ using detail::BufferState;
 
 Buffer::Buffer(std::unique_ptr<BufferState> state) : state_(std::move(state)) {}
 Buffer::Buffer(Buffer&&) noexcept = default;
-Buffer& Buffer::operator=(Buffer&&) noexcept = default;
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  Buffer(std::move(other)).state_.swap(state_);  // the temporary gives up what was here
+  return *this;
+}
 Buffer::Buffer() noexcept = default;
-Buffer::~Buffer() = default;
+Buffer::~Buffer() {
+  if (state_ && state_->spares != nullptr) state_->spares->keep(std::move(state_));
+}
 
 VkBuffer Buffer::handle() const {
   return state_ ? state_->buffer : VK_NULL_HANDLE;

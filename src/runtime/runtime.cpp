@@ -124,6 +124,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
       physical.imports_host_memory && state->vk.vkGetMemoryHostPointerPropertiesEXT != nullptr;
   state->run_self_tests = options.self_tests;
   state->most_kept_plans = options.kept_plans;
+  state->spare_buffers.set_most(options.kept_buffers);
   // On a CPU the kernel without matrices comes first anyway, and a problem takes long.
   state->times_kernels = !state->device->capabilities().is_cpu();
   load_tuning(*state, options);
@@ -136,6 +137,7 @@ RuntimeState::~RuntimeState() {
   if (handle == VK_NULL_HANDLE) return;
   if (!lost && commands != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(handle);  // else nothing was submitted
   staging.reset();
+  spare_buffers.clear();
   kept_plans.clear();
   // If the driver lacks a function, nothing was made with it.
   pipeline_cache.reset();
@@ -168,7 +170,10 @@ Result<void> wait(RuntimeState& state) {
   if (!state.is_submitted) return {};
   VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
   if (result < VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) result = state.vk.vkDeviceWaitIdle(state.handle);
-  if (result != VK_SUCCESS) return runtime_error(state, result, "waiting for the device");
+  if (result != VK_SUCCESS) {
+    state.spare_buffers.stop();
+    return runtime_error(state, result, "waiting for the device");
+  }
   state.is_submitted = false;
   state.is_fence_signalled = true;
   return {};

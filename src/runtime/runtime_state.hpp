@@ -15,6 +15,7 @@
 #include "common/message.hpp"
 #include "runtime/functions.hpp"
 #include "runtime/kept_pipelines.hpp"
+#include "runtime/spare_buffers.hpp"
 #include "runtime/test_outcomes.hpp"
 
 namespace vkattn::detail {
@@ -72,6 +73,7 @@ struct BufferState {
   VkDeviceMemory memory = VK_NULL_HANDLE;
   VkDeviceSize size = 0;
   void* mapped = nullptr;
+  SpareBuffers* spares = nullptr;  ///< where it goes when it is given up; null: it is freed
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
@@ -101,9 +103,10 @@ struct RuntimeState {
   KeptPipelines kept_pipelines;      ///< in cache_file
   std::unique_ptr<BufferState> staging;
   bool imports_host_memory = false;  ///< arrays of compute() are used where they lie
-  Shared<const Tuning> tuning;       ///< null where no file was given
-  bool run_self_tests = true;        ///< else only outcomes that are kept count
-  bool times_kernels = true;         ///< compares those on matrix units with the next without
+  SpareBuffers spare_buffers;
+  Shared<const Tuning> tuning;  ///< null where no file was given
+  bool run_self_tests = true;   ///< else only outcomes that are kept count
+  bool times_kernels = true;    ///< compares those on matrix units with the next without
   SelfTests self_tests;
   std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the last one used at the end
   std::size_t most_kept_plans = 0;

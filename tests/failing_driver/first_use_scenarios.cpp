@@ -184,7 +184,8 @@ template <class Desc>
 void add_rows(std::vector<ScenarioRow>& rows, const std::string& name, const Desc& floats,
               const Desc& halves) {
   rows.push_back(row<TestingTile<Desc>>(
-      "FirstUseTest" + name, {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets", "vkWaitForFences"},
+      "FirstUseTest" + name,
+      {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets", "vkWaitForFences", "vkAllocateMemory"},
       floats));
   // If anything fails in a test, its kernel is not used, and another is.
   const std::vector<std::string> all = functions_with_results();

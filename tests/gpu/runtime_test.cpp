@@ -109,6 +109,52 @@ TEST_F(RuntimeTest, BytesComeBackFromAnyOffset) {
   }
 }
 
+TEST_F(RuntimeTest, SmallBuffersServeTheNextOnesOfTheirSize) {
+  Buffer held = must(runtime().create_buffer(4444));
+  const VkBuffer first = held.handle();
+  const Buffer other = must(runtime().create_buffer(4444));
+  EXPECT_NE(other.handle(), first) << "somebody holds it";
+  held = {};
+  EXPECT_NE(must(runtime().create_buffer(4448)).handle(), first) << "the size differs";
+  held = must(runtime().create_buffer(4444));
+  EXPECT_EQ(held.handle(), first);
+  EXPECT_EQ(held.size(), 4444U);
+  Buffer moved = std::move(held);
+  EXPECT_NE(must(runtime().create_buffer(4444)).handle(), first) << "somebody else holds it now";
+  moved = must(runtime().create_buffer(8));
+  EXPECT_EQ(must(runtime().create_buffer(4444)).handle(), first);
+}
+
+TEST_F(RuntimeTest, AFewSmallBuffersAreKept) {
+  std::vector<VkBuffer> given_up;
+  {
+    std::vector<Buffer> held;
+    for (int i = 0; i < 40; ++i) held.push_back(must(runtime().create_buffer(7777)));
+    for (const Buffer& buffer : held) given_up.push_back(buffer.handle());
+    while (!held.empty()) held.pop_back();
+  }
+  std::vector<Buffer> held;
+  for (int i = 0; i < 32; ++i) {
+    held.push_back(must(runtime().create_buffer(7777)));
+    EXPECT_EQ(held.back().handle(), given_up[static_cast<std::size_t>(i)])
+        << "the one that was given up last";
+  }
+}
+
+TEST_F(RuntimeTest, BuffersNeedNotBeKept) {
+  RuntimeOptions options;
+  options.kept_buffers = 1;
+  const auto other = must(Runtime::create(options));
+  const VkBuffer first = must(other.create_buffer(4444)).handle();
+  EXPECT_EQ(must(other.create_buffer(4444)).handle(), first);
+  (void)must(other.create_buffer(8888));
+  EXPECT_EQ(detail::RuntimeState::of(other).spare_buffers.take(4444), nullptr) << "one is kept";
+  options.kept_buffers = 0;
+  const auto none = must(Runtime::create(options));
+  (void)must(none.create_buffer(4444));
+  EXPECT_EQ(detail::RuntimeState::of(none).spare_buffers.take(4444), nullptr);
+}
+
 TEST_F(RuntimeTest, CopiesBeyondTheBufferAreRefused) {
   const auto buffer = must(runtime().create_buffer(64));
   std::vector<std::byte> data(static_cast<std::size_t>(buffer.size()) + 4);

@@ -12,7 +12,8 @@ import vkattn
 readme, environment = map(pathlib.Path, sys.argv[1:])
 if environment not in pathlib.Path(vkattn.__file__).parents:
     sys.exit(f"vkattn was found at {vkattn.__file__}, not in {environment}")
-parts = [pathlib.Path(vkattn.__file__).parent / name for name in ("py.typed", "torch/__init__.py", "torch/__init__.pyi")]
+parts = [pathlib.Path(vkattn.__file__).parent / name for name in (
+    "py.typed", "torch/__init__.py", "torch/__init__.pyi", "third-party/pybind11-dev.txt")]
 if not all(part.exists() for part in parts):
     sys.exit(f"the package lacks one of {', '.join(map(str, parts))}")
 if all(device.rejected for device in vkattn.devices()):

@@ -162,7 +162,7 @@ void Soak::tune() {
       best = {TunedProblem{text, problem.desc, candidate, 0, {}}, ns, "lane", ns};
   }
   const std::filesystem::path path = folder_ / "tuning.json";
-  const auto write = [&](std::string_view text) { return detail::replace_file(path, std::span(&text, 1)); };
+  const auto write = [&](std::string_view whole) { return detail::replace_file(path, std::span(&whole, 1)); };
   checked(detail::update_tuning(path, device, {*best}, write), "merging a tuning file");
 }
 
@@ -249,6 +249,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(folder);
   {
     RuntimeOptions options;
+    options.kept_buffers = 0;  // memory is then a sum of what is held
     options.pipeline_cache = false;
     const char* const validation = std::getenv("VKATTN_VALIDATION");
     options.validation = validation != nullptr && *validation == '1';

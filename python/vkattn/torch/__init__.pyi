@@ -13,6 +13,7 @@ def attention(
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, kv_lengths: _Counts = None,
     dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
     return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None, copies: bool = False,
+    attn_mask: Union[Tensor, None] = None, dropout_p: float = 0.0,
     **modifiers: Unpack[_Modifiers],
 ) -> Tensor: ...
 @overload
@@ -21,7 +22,8 @@ def attention(
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, kv_lengths: _Counts = None,
     dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
-    copies: bool = False, **modifiers: Unpack[_Modifiers],
+    copies: bool = False, attn_mask: Union[Tensor, None] = None, dropout_p: float = 0.0,
+    **modifiers: Unpack[_Modifiers],
 ) -> Tuple[Tensor, ...]: ...
 @overload
 def varlen_attention(
@@ -29,7 +31,8 @@ def varlen_attention(
     max_seqlen_q: Union[int, None] = None, max_seqlen_k: Union[int, None] = None, *, mask: Union[Tensor, None] = None,
     is_causal: bool = False, align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False,
     dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
-    device: _Device = None, kernel: Union[str, None] = None, copies: bool = False, **modifiers: Unpack[_Modifiers],
+    device: _Device = None, kernel: Union[str, None] = None, copies: bool = False,
+    attn_mask: Union[Tensor, None] = None, dropout_p: float = 0.0, **modifiers: Unpack[_Modifiers],
 ) -> Tensor: ...
 @overload
 def varlen_attention(
@@ -37,7 +40,8 @@ def varlen_attention(
     max_seqlen_q: Union[int, None] = None, max_seqlen_k: Union[int, None] = None, *, mask: Union[Tensor, None] = None,
     is_causal: bool = False, align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False,
     dropout: float = 0.0, dropout_seed: Union[int, None] = None, return_lse: bool = False, device: _Device = None,
-    kernel: Union[str, None] = None, copies: bool = False, **modifiers: Unpack[_Modifiers],
+    kernel: Union[str, None] = None, copies: bool = False, attn_mask: Union[Tensor, None] = None,
+    dropout_p: float = 0.0, **modifiers: Unpack[_Modifiers],
 ) -> Tuple[Tensor, ...]: ...
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Union[Tensor, None] = None, dropout_p: float = 0.0,

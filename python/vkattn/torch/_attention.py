@@ -1,15 +1,20 @@
 """vkattn.torch's functions of attention: forms of by_vkattn(), which calls the operator."""
+import contextlib
+import sys
+import threading
+
 import torch
-from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import _arguments
 from .._errors import Error
 from . import _calls, _derivatives, _operators, _reasons
+from ._graphs import allow_in_graph
 
 _pytorch = torch.nn.functional.scaled_dot_product_attention
 # Errors that come before anything is computed, and that PyTorch's attention may not have.
 _REFUSALS = ("invalid_argument", "unsupported", "limit_exceeded")
 _OF_SCORES = ("query", "key", "value", "mask")
+_thread = threading.local()  # .is_left: PyTorch's own function is computing, and calls itself by its public name
 
 
 def _autocast(tensors):
@@ -22,18 +27,16 @@ def _autocast(tensors):
             for name, x in tensors.items()}
 
 
-def _seed(seed, dropout):
+def _seed(seed):
     """The seed as a tensor, so that a graph draws a new one in each run. torch.manual_seed decides what is drawn."""
-    if not dropout:
-        return {}
     if seed is None:
-        return {"dropout_seed": torch.randint(2**63 - 1, (), device="cpu")}
-    return {"dropout_seed": torch.tensor((seed + 2**63) % 2**64 - 2**63, device="cpu")}  # the same 64 bits
+        return torch.randint(2**63 - 1, (), device="cpu")
+    return torch.tensor((seed + 2**63) % 2**64 - 2**63, device="cpu")  # the same 64 bits
 
 
 def _as_stored(name, x):
     """A tensor in host memory, of a type that vkattn.attention takes for this argument."""
-    if x.device.type != "cpu":
+    if not x.is_cpu:
         x = x.cpu()
     return x.float() if name in _arguments.PER_HEAD or (name == "mask" and x.dtype == torch.bfloat16) else x
 
@@ -53,33 +56,42 @@ def _are_alike(one, other):
     return one is other or type(one) is not torch.Tensor or type(other) is not torch.Tensor or torch.equal(one, other)
 
 
-def by_vkattn(tensors, options, *, seed=None, copies=False, refuses=None):
+def by_vkattn(tensors, options, *, seed=None, copies=False, with_lse=True, refuses=None):
     """((output, lse, weights), None) by the device, or (None, the reason against it).
 
     tensors   by the names of _operators.TENSORS, without those that are not given
     options   the keywords of vkattn.attention that are no tensors
+    with_lse  False: lse may be None
     refuses   a function that gives a further reason against the tensors
     """
     query = tensors["query"]
-    if isinstance(query, torch.Tensor) and all(_is_jagged(tensors[name]) for name in ("query", "key", "value")):
+    given = list(tensors.values())
+    is_plain = _reasons.is_plain(given)
+    if not is_plain and isinstance(query, torch.Tensor) and all(
+            _is_jagged(tensors[name]) for name in ("query", "key", "value")):
         if not _are_alike(tensors["key"].offsets(), tensors["value"].offsets()):
             return None, "key and value are jagged in different ways"
-        results, reason = by_vkattn(_packed(**tensors), options, seed=seed, copies=copies, refuses=refuses)
+        results, reason = by_vkattn(_packed(**tensors), options, seed=seed, copies=copies, with_lse=with_lse,
+                                    refuses=refuses)
         if results is not None:
             results = (torch.nested.nested_tensor_from_jagged(results[0], query.offsets(), jagged_dim=2), *results[1:])
         return results, reason
-    given = list(tensors.values())
-    reason = _reasons.of_watchers(given) or _reasons.of_devices(given, copies)
-    if reason is None:
-        tensors = _autocast(tensors)
+    if is_plain:
         reason = refuses(tensors) if refuses else None
-    if reason is None and _derivatives.have_tangents(*given):
-        reason = _reasons.FORWARD_MODE
+    else:
+        reason = _reasons.of_watchers(given) or _reasons.of_devices(given, copies)
+        if reason is None:
+            tensors = _autocast(tensors)
+            reason = refuses(tensors) if refuses else None
+        if reason is None and _derivatives.have_tangents(*given):
+            reason = _reasons.FORWARD_MODE
     if reason is not None:
         return None, reason
     stored = {name: _as_stored(name, x) for name, x in tensors.items()}
-    results = _operators.attend({**stored, **_seed(seed, options.get("dropout"))}, options)
-    if query.device.type != "cpu":
+    if options.get("dropout"):
+        stored["dropout_seed"] = _seed(seed)
+    results = _operators.attend(stored, options, is_plain=is_plain, with_lse=with_lse)
+    if not is_plain and query.device.type != "cpu":
         results = tuple(x.to(query.device) for x in results)
     return results, None
 
@@ -107,6 +119,14 @@ def _required(tensors):
     return {name: x for name, x in tensors.items() if x is not None}
 
 
+def flag(x, name):
+    """A bool, also of a symbol of torch.compile's, whose graph then holds for this value alone."""
+    return bool(x) if isinstance(x, torch.SymBool) else _arguments.flag(x, name)
+
+
+_FLAGS = dict.fromkeys(("is_causal", "enable_gqa", "return_lse", "copies"), flag)
+
+
 def _listed(x, name):
     """A tensor of one number for each head or entry, which may be given as a list or an array."""
     if x is None or isinstance(x, torch.Tensor):
@@ -123,7 +143,7 @@ def _call(tensors, options, modifiers, *, seed, copies, return_lse):
              if name in _arguments.PER_HEAD and not isinstance(x, bool)}
     options = {**options, **{name: x for name, x in modifiers.items() if name not in lists and x is not None}}
     tensors = _required({**tensors, **lists})
-    results, reason = by_vkattn(tensors, options, seed=seed, copies=copies)
+    results, reason = by_vkattn(tensors, options, seed=seed, copies=copies, with_lse=return_lse)
     if results is None:
         results = _by_pytorch(tensors, options, reason, return_lse, seed)
     output, lse, weights = results
@@ -131,8 +151,8 @@ def _call(tensors, options, modifiers, *, seed, copies, return_lse):
     return (output, *extra) if extra else output
 
 
-@torch.compiler.allow_in_graph
-@_arguments.reads(copies=_arguments.flag)
+@allow_in_graph
+@_arguments.reads(**_FLAGS)
 def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
               modifiers, kv_lengths=None, dropout=0.0, dropout_seed=None, return_lse=False, return_weights=None,
               device=None, kernel=None, copies=False):
@@ -160,9 +180,9 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     return _call(tensors, options, modifiers, seed=dropout_seed, copies=copies, return_lse=return_lse)
 
 
-@torch.compiler.allow_in_graph
+@allow_in_graph
 @_arguments.reads(
-    copies=_arguments.flag, cu_seqlens_q=_arguments.ELSEWHERE, cu_seqlens_k=_arguments.ELSEWHERE,
+    **_FLAGS, cu_seqlens_q=_arguments.ELSEWHERE, cu_seqlens_k=_arguments.ELSEWHERE,
     max_seqlen_q=_arguments.integer, max_seqlen_k=_arguments.integer)
 def varlen_attention(query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, *, mask=None,
                      is_causal=False, align="top-left", scale=None, enable_gqa=False, modifiers, dropout=0.0,
@@ -195,26 +215,53 @@ def varlen_attention(query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q
     return (output.transpose(0, 1), *extra) if extra else output.transpose(0, 1)
 
 
+def _is_causal_bias(mask):
+    """Whether it is a CausalBias. The module of this class loads torch._dynamo; without it there is none."""
+    if type(mask) is torch.Tensor or mask is None:
+        return False
+    module = sys.modules.get("torch.nn.attention.bias")
+    return module is not None and isinstance(mask, module.CausalBias)
+
+
 def _of_bias(query, key, mask):
     """(mask, is_causal, align) of a CausalBias that fits the lengths; None for other masks."""
-    if not isinstance(mask, CausalBias) or (mask.seq_len_q, mask.seq_len_kv) != (query.shape[-2], key.shape[-2]):
+    if not _is_causal_bias(mask) or (mask.seq_len_q, mask.seq_len_kv) != (query.shape[-2], key.shape[-2]):
         return None
-    return None, True, "top-left" if mask.variant == CausalVariant.UPPER_LEFT else "bottom-right"
+    return None, True, "top-left" if mask.variant == type(mask.variant).UPPER_LEFT else "bottom-right"
+
+
+@contextlib.contextmanager
+def _left_to_pytorch():
+    """A context in which this thread's calls of PyTorch's function are PyTorch's own."""
+    _thread.is_left = True
+    try:
+        yield
+    finally:
+        _thread.is_left = False
+
+
+def is_left_to_pytorch():
+    """Whether this thread is in such a context."""
+    return getattr(_thread, "is_left", False)
 
 
 def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *,
          copies=False, return_weights=None):
     """(output, weights or None) of a call of PyTorch's function, by vkattn or else by PyTorch."""
     mask, causal, align = (not is_causal and _of_bias(query, key, attn_mask)) or (attn_mask, is_causal, "top-left")
-    tensors = {"query": query, "key": key, "value": value, **({} if mask is None else {"mask": mask})}
-    options = {"is_causal": causal, "align": align, "scale": scale, "enable_gqa": enable_gqa, "dropout": dropout_p,
+    tensors = {"query": query, "key": key, "value": value}
+    if mask is not None:
+        tensors["mask"] = mask
+    options = {"is_causal": flag(causal, "is_causal"), "align": align,
+               "scale": scale if scale is None else _arguments.number(scale, "scale"),
+               "enable_gqa": flag(enable_gqa, "enable_gqa"), "dropout": _arguments.number(dropout_p, "dropout_p"),
                "return_weights": return_weights}
 
     def refuses(given):
-        return _reasons.of_pytorchs_function(*(given.get(name) for name in _OF_SCORES), causal)
+        return _reasons.of_pytorchs_function(given["query"], given["key"], given["value"], given.get("mask"), causal)
 
     try:
-        results, reason = by_vkattn(tensors, options, copies=copies, refuses=refuses)
+        results, reason = by_vkattn(tensors, options, copies=copies, with_lse=False, refuses=refuses)
         if results is not None:
             return results[0], results[2]
     except Error as e:
@@ -225,11 +272,12 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
         return _by_pytorch(tensors, options, reason, return_lse=False)[0], None
     _calls.by_pytorch(reason, query, key, value)
     # A CausalBias knows PyTorch's function by its own name alone.
-    function = attn_mask._dispatch if isinstance(attn_mask, CausalBias) else _pytorch
-    return function(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa), None
+    function = attn_mask._dispatch if _is_causal_bias(attn_mask) else _pytorch
+    with _left_to_pytorch() if function is not _pytorch else contextlib.nullcontext():
+        return function(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa), None
 
 
-@torch.compiler.allow_in_graph
+@allow_in_graph
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False):
     """torch.nn.functional.scaled_dot_product_attention on a Vulkan device, with gradients.

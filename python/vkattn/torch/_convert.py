@@ -10,7 +10,8 @@ def numpy_of(tensor):
     """A NumPy array that shares the tensor's memory; None for None."""
     if tensor is None:
         return None
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(_arrays.BFLOAT16_BITS)
     return tensor.numpy()
@@ -34,6 +35,8 @@ def from_numpy(x):
 
 def _order(like, rank):
     """The dimensions from the slowest to the fastest in memory of a tensor that lies as `like` does."""
+    if like.is_contiguous():
+        return list(range(rank))
     strides = like.stride()
     if len(strides) != rank or any(stride == 0 for stride in strides):
         return list(range(rank))
@@ -47,6 +50,6 @@ def empty_in_order_of(like, shape):
 
 def in_order_of(like, tensor):
     """The tensor, copied if its dimensions lie in another order in memory than those of `like`."""
-    if _order(like, tensor.dim()) == list(range(tensor.dim())):
+    if like.is_contiguous() or _order(like, tensor.dim()) == list(range(tensor.dim())):
         return tensor
     return empty_in_order_of(like, tensor.shape).copy_(tensor)

@@ -7,6 +7,7 @@ import threading
 import torch
 
 from . import _attention, _calls
+from ._graphs import allow_in_graph
 
 _functional = torch.nn.functional
 _pytorch_sdpa = _functional.scaled_dot_product_attention
@@ -24,7 +25,7 @@ def _sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, sca
     """scaled_dot_product_attention as PyTorch's callers find it. Without a use in force it is PyTorch's."""
     arguments = (query, key, value, attn_mask, dropout_p, is_causal)
     uses = list(_uses)
-    if not uses:
+    if not uses or _attention.is_left_to_pytorch():
         return _pytorch_sdpa(*arguments, scale=scale, enable_gqa=enable_gqa)
     wanted = getattr(_weights, "wanted", None)
     output, weights = _attention.sdpa(*arguments, scale, enable_gqa, copies=any(use[0] for use in uses),
@@ -34,7 +35,7 @@ def _sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, sca
     return output
 
 
-_sdpa = torch.compiler.allow_in_graph(_sdpa)
+_sdpa = allow_in_graph(_sdpa)
 # A module that torch.jit.script compiles while vkattn is installed calls PyTorch's operator.
 torch.jit._builtins._register_builtin(_sdpa, "aten::scaled_dot_product_attention")
 
@@ -75,7 +76,7 @@ def _layer(*arguments, **keywords):
     return output, weights if query.dim() == 3 else weights.squeeze(0)
 
 
-_layer = torch.compiler.allow_in_graph(_layer)
+_layer = allow_in_graph(_layer)
 _layer.__prepare_scriptable__ = lambda: _pytorch_layer
 _PLACES = {"scaled_dot_product_attention": _sdpa, "multi_head_attention_forward": _layer}
 

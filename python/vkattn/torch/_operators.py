@@ -3,6 +3,7 @@
 torch.compile, torch.export and torch.jit.trace keep them in their graphs. Arguments that are no tensors travel as one
 str in JSON, by the names that vkattn.attention has.
 """
+import functools
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ from .. import _arguments, _backward, _problem
 from .._attention import attention
 from .._backward import attention_backward
 from .._errors import RuleError
-from . import _calls, _derivatives
+from . import _calls, _derivatives, _reasons
 from ._convert import empty_in_order_of, in_order_of, numpy_of, tensor_of
 
 # Inputs that may have a gradient, and others.
@@ -43,30 +44,42 @@ def _number(x):
     return int(x) if isinstance(x, torch.SymInt) else float(x)
 
 
-def _is_watched(tensors):
-    """Whether somebody must see the operator. If not, its implementation is called: PyTorch's dispatcher takes time."""
-    given = [x for x in tensors if x is not None]
-    return (torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
-            or any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in given)
-            or (torch.is_grad_enabled() and any(x.requires_grad for x in given)))
+def attend(tensors, options, *, is_plain, with_lse=True):
+    """(output, lse, weights) of the tensors by name.
 
-
-def attend(tensors, options):
-    """(output, lse, weights) of the tensors by name; weights have no elements unless options ask for them."""
+    If nobody must see the operator, its implementation is called, because PyTorch's dispatcher takes long beside a
+    small call. lse may then be None, and weights too if options do not ask for them.
+    """
     arguments = [tensors.get(name) for name in TENSORS]
-    if _is_watched(arguments):
+    if not is_plain:
         return torch.ops.vkattn.attention.default(*arguments, json.dumps(options, default=_number))
-    return _attend(arguments, options)
+    if torch.is_grad_enabled():
+        for x in arguments[:len(INPUTS)]:
+            if x is not None and x.requires_grad:
+                return _Attention.apply(*arguments, options)
+    return _attend(arguments, options, with_lse)
+
+
+@functools.lru_cache(256)
+def _options_of(text):
+    """The options of an operator's text. They are shared and must not be changed."""
+    return json.loads(text)
 
 
 def _keywords(tensors, options):
-    """The keywords of vkattn.attention and attention_backward for the tensors behind query, key and value."""
+    """The keywords of attention and attention_backward within their decorator, for the tensors behind value.
+
+    The options have been read when the call began.
+    """
     keywords = {name: numpy_of(x) for name, x in zip(TENSORS[3:], tensors[3:]) if x is not None}
     if "dropout_seed" in keywords:
         keywords["dropout_seed"] = int(keywords["dropout_seed"])
     keywords.update(options)
-    for cumulative, longest in zip(LENGTHS[1:], ("max_seqlen_q", "max_seqlen_k")):
-        _require_no_longer(keywords.get(cumulative), keywords.pop(longest, None), cumulative, longest)
+    longest = [keywords.pop(name, None) for name in ("max_seqlen_q", "max_seqlen_k")]
+    if any(longest):
+        for cumulative, most, name in zip(LENGTHS[1:], longest, ("max_seqlen_q", "max_seqlen_k")):
+            _require_no_longer(keywords.get(cumulative), most, cumulative, name)
+    keywords["modifiers"] = {row.name: keywords.pop(row.name, None) for row in _arguments.MODIFIERS}
     return keywords
 
 
@@ -80,33 +93,41 @@ def _require_no_longer(cumulative, longest, cumulative_name, name):
 
 def _attention(*arguments):
     *tensors, options = arguments
-    return _attend(tensors, json.loads(options))
+    output, lse, weights = _attend(tensors, _options_of(options))
+    return output, lse, lse.new_empty(0) if weights is None else weights
 
 
-def _attend(tensors, options):
+def _attend(tensors, options, with_lse=True):
+    """(output, lse or None, weights or None)"""
     query, key, value = tensors[:3]
     keywords = _keywords(tensors, options)
-    results = attention(*(numpy_of(x) for x in (query, key, value)), return_lse=True, **keywords)
+    results = attention.__wrapped__(numpy_of(query), numpy_of(key), numpy_of(value), return_lse=with_lse, **keywords)
     _calls.on_device(_calls.DEVICE, query, key, value)
-    output, lse, *weights = (tensor_of(x) for x in results)
-    return in_order_of(query, output), lse, weights[0] if weights else lse.new_empty(0)
+    output, *extra = [tensor_of(x) for x in results] if isinstance(results, tuple) else (tensor_of(results),)
+    lse = extra.pop(0) if with_lse else None
+    return in_order_of(query, output), lse, extra[0] if extra else None
+
+
+def _numbers_of(shape):
+    """The sizes as numbers; of symbols those of the example from which the graph is made, None if there is none."""
+    return [size if isinstance(size, int) else size.node.hint if size.node.has_hint() else None for size in shape]
 
 
 def _stand_in(x):
     """An array of a tensor's shape and type without memory of its own."""
-    return None if x is None else np.broadcast_to(_ELEMENTS[x.dtype], x.shape)
+    return None if x is None else np.broadcast_to(_ELEMENTS[x.dtype], _numbers_of(x.shape))
 
 
 def _check_rules(tensors, options):
-    """Raises what the library says of a problem whose sizes are numbers, before a graph is made of it."""
+    """Raises what the library says of a problem whose sizes are known, before a graph is made of it."""
     given = dict(zip(TENSORS, tensors))
     present = [x for x in tensors if x is not None]
-    has_numbers = all(isinstance(size, int) for x in present for size in x.shape)
+    has_numbers = all(None not in _numbers_of(x.shape) for x in present)
     is_packed = given["cumulative_query_lengths"] is not None
     if is_packed or not has_numbers or any(x.dtype not in _ELEMENTS for x in present):
         return
     arrays = {name: _stand_in(x) for name, x in given.items() if name != "dropout_seed"}
-    keywords = {**_DEFAULTS, **{name: x for name, x in json.loads(options).items() if x is not None}}
+    keywords = {**_DEFAULTS, **{name: x for name, x in _options_of(options).items() if x is not None}}
     modifiers = {row.name: keywords.pop(row.name, arrays.pop(row.name, None)) for row in _arguments.MODIFIERS}
     used = {name: keywords[name] for name in _DEFAULTS}
     _problem.make(**arrays, modifiers=modifiers, **used)
@@ -121,14 +142,14 @@ def _shapes(*arguments):
     if max(x.dim() for x in (query, key, value)) > 2:
         lead = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
         rows = (*lead, query.shape[-3] if query.dim() > 2 else 1, *rows)
-    weights = (*rows, key.shape[-2]) if json.loads(options).get("return_weights") else (0,)
+    weights = (*rows, key.shape[-2]) if _options_of(options).get("return_weights") else (0,)
     return (empty_in_order_of(query, (*rows, value.shape[-1])), query.new_empty(rows, dtype=torch.float32),
             query.new_empty(weights, dtype=torch.float32))
 
 
 def _attention_backward(grad_output, grad_lse, output, lse, *arguments):
     *tensors, options, names = arguments
-    return _differentiate(grad_output, grad_lse, output, lse, tensors, json.loads(options), names.split(","))
+    return _differentiate(grad_output, grad_lse, output, lse, tensors, _options_of(options), names.split(","))
 
 
 def _differentiate(grad_output, grad_lse, output, lse, tensors, options, wanted):
@@ -139,8 +160,8 @@ def _differentiate(grad_output, grad_lse, output, lse, tensors, options, wanted)
     query, key, value = (numpy_of(x) for x in tensors[:3])
     if grad_lse is not None:
         keywords["grad_lse"] = numpy_of(grad_lse)
-    found = attention_backward(numpy_of(grad_output), query, key, value, numpy_of(output), numpy_of(lse),
-                               gradients=wanted, **keywords)
+    found = attention_backward.__wrapped__(numpy_of(grad_output), query, key, value, numpy_of(output), numpy_of(lse),
+                                           gradients=wanted, **keywords)
     _calls.on_device(_calls.GRADIENTS, *tensors[:3])
     return [tensor_of(getattr(found, name)) for name in wanted]
 
@@ -156,15 +177,15 @@ def _save(ctx, inputs, output):
     *tensors, options = inputs
     output, lse, weights = output
     ctx.save_for_backward(*tensors, output, lse)
-    ctx.options = options
+    ctx.options = _options_of(options) if isinstance(options, str) else options
     ctx.set_materialize_grads(False)
-    if json.loads(options).get("return_weights") != "probabilities":  # other stages have no gradients
-        ctx.mark_non_differentiable(weights)
+    if ctx.options.get("return_weights") != "probabilities":  # other stages have no gradients
+        ctx.mark_non_differentiable(*(x for x in [weights] if x is not None))
 
 
 def _gradients(ctx, grad_output, grad_lse, grad_weights):
     *tensors, output, lse = ctx.saved_tensors
-    options = json.loads(ctx.options)
+    options = ctx.options
     needed = ctx.needs_input_grad[:len(INPUTS)]
     rest = (None,) * (len(TENSORS) - len(INPUTS) + 1)
     grads = _derivatives.Grads(grad_output, grad_lse, grad_weights)
@@ -178,12 +199,28 @@ def _gradients(ctx, grad_output, grad_lse, grad_weights):
     if grad_output is None:
         grad_output = torch.zeros_like(output)
     of_output = (grad_output, grad_lse, output, lse)
-    if _is_watched([*of_output, *tensors]):
-        results = torch.ops.vkattn.attention_backward.default(*of_output, *tensors, ctx.options, ",".join(wanted))
-    else:
+    if _reasons.is_plain([x for x in (*of_output, *tensors) if x is not None]):
         results = _differentiate(*of_output, tensors, options, wanted)
+    else:
+        text = json.dumps(options, default=_number)
+        results = torch.ops.vkattn.attention_backward.default(*of_output, *tensors, text, ",".join(wanted))
     found = iter(results)
     return (*(next(found) if need else None for need in needed), *rest)
+
+
+class _Attention(torch.autograd.Function):
+    """The operator's formula for calls that the operator's dispatcher need not see."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        *tensors, options = inputs
+        results = _attend(tensors, options)
+        _save(ctx, inputs, results)
+        return results
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return _gradients(ctx, *grads)
 
 
 torch.library.impl("vkattn::attention", "cpu", _attention)

@@ -2,6 +2,7 @@
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.autograd import forward_ad
 
 FORWARD_MODE = "it is differentiated in forward mode"
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -10,6 +11,22 @@ _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 # The options of vkattn.attention with which PyTorch's attention means the same.
 _OF_PYTORCH = {"is_causal", "scale", "enable_gqa", "dropout", "device", "kernel"}
 _TENSORS_OF_PYTORCH = {"query", "key", "value", "mask", "dropout_seed"}
+
+
+def is_plain(tensors):
+    """True for most calls: dense tensors of PyTorch's own classes in host memory, and no mode that must see them.
+
+    Then no other reason of this file but of_pytorchs_function() holds, nothing is traced, and nothing is cast. It is
+    one question in place of many, as a small call takes no longer than these do.
+    """
+    if (torch._C._functorch.maybe_current_level() is not None or torch._C._len_torch_dispatch_stack()
+            or torch._C._is_tracing() or torch.onnx.is_in_onnx_export() or forward_ad._current_level >= 0
+            or torch.is_autocast_enabled("cpu")):
+        return False
+    for x in tensors:
+        if type(x) not in _PLAIN or not x.is_cpu or x.layout != torch.strided or not torch._C._has_storage(x):
+            return False
+    return True
 
 
 def of_watchers(tensors):
