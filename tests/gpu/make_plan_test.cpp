@@ -248,7 +248,8 @@ class Times : public MakePlan {
     }
     if (kernels_.size() < 2) GTEST_SKIP() << "the device runs fewer than two kernels on matrix units";
     if (!capabilities().is_cpu()) GTEST_SKIP() << "times are those of the device";
-    for (const char* const kernel : {"lane", "tile", "decode"}) options_.refusals.push_back({kernel, "slow"});
+    for (const char* const kernel : {"lane", "lane_decode", "tile", "decode"})
+      options_.refusals.push_back({kernel, "slow"});
   }
   /// A runtime that compares times.
   [[nodiscard]] Runtime timing_runtime(bool self_tests = true) const {

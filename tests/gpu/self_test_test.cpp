@@ -256,7 +256,7 @@ TEST_F(SelfTestTest, OfAttentionOnMatrixUnitsIsTested) {
     if (!takes(desc, kernel)) continue;
     SCOPED_TRACE(kernel);
     expect_tested<PlanOptions>(
-        kernel, {"lane", "tile", "decode", other},
+        kernel, {"lane", "lane_decode", "tile", "decode", other},
         [&](const Runtime& on, const PlanOptions& options) { return on.make_plan(desc, options); });
     is_tested = true;
   }
