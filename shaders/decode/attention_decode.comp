@@ -23,6 +23,7 @@
 // the same keys at the same time. Each group has a softmax of its own, so that no group waits for others while it reads.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_memory_scope_semantics : require
 
 #include "decode/own_scores.glsl"
 #include "lib/dropout.glsl"
@@ -71,6 +72,9 @@ const uint kMergeStage4 = VKATTN_DECODE_MERGE_STAGE4(kMergeRows, kRowSums, kThre
 shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
 shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
+
+// Parts of a row in flight when the parts are combined: 32 loads of each thread.
+const uint kPartsInFlight = 32 / kRows;
 
 // A thread's arrays are globals, as GLSL passes arrays by copying them.
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
@@ -374,6 +378,102 @@ void store_rows(TilePosition tile) {
   VKATTN_STEPS((kRows + kMergeRows - 1) / kMergeRows, VKATTN_MERGE_ROWS)
 }
 
+// --- Combining the parts of a split over the keys, in the workgroup that finishes a tile's last part ---
+
+// The parts of each tile that are finished, behind the feature parameters if there are such. Between dispatches all are 0.
+#if VKATTN_FEATURES
+layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) coherent buffer FinishedParts {
+  FeatureParams params_of_features;
+  uint finished_parts[];
+};
+#else
+layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) coherent buffer FinishedParts { uint finished_parts[]; };
+#endif
+
+// What any invocation of the workgroup did before it, in the workspace or in shared memory, comes before what any of them
+// does after it. The counts carry this order from one workgroup to the other.
+void parts_barrier() {
+  controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
+                 gl_SemanticsAcquireRelease);
+}
+
+// Counts this workgroup's part. True, in all its invocations, if the tile's other parts were counted before: they can be
+// read then. Nobody waits for another workgroup.
+bool is_last_part() {
+  parts_barrier();  // this part is stored before it is counted; the maxima were read by all
+  if (thread_index() == 0u) {
+    const uint tile = (params.first_tile + workgroup_number()) / params.kv_splits;
+    const bool is_last = atomicAdd(finished_parts[tile], 1u) + 1u == params.kv_splits;
+    if (is_last) atomicExchange(finished_parts[tile], 0u);  // for the next execution
+    maximum_stage[0] = is_last ? 1.0 : 0.0;
+  }
+  parts_barrier();  // the other parts are read after the count
+  return maximum_stage[0] != 0.0;
+}
+
+// The weights of all parts go to the stage, part by part for each row, and their maxima to the first maximum_stage.
+void weigh_parts(TilePosition tile) {
+  const uint parts = params.kv_splits;
+  for (uint i = thread_index(); i < kTileRows * parts; i += kThreads) {
+    const uint packed = packed_row(tile, i / parts);
+    const uint row = partial_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), i % parts);
+    stage[i] = vec4(coherent_partials[row + kValueDim]);
+  }
+  barrier();  // the log-sum-exps are complete; all know whether the part is the last
+  for (uint row = thread_index(); row < kTileRows; row += kThreads) {
+    float maximum = kHiddenScore;
+    for (uint part = 0; part < parts; ++part) maximum = max(maximum, stage[row * parts + part].x);
+    maximum_stage[row] = maximum;
+  }
+  barrier();  // the maxima are complete; the log-sum-exps were read by all
+  for (uint i = thread_index(); i < kTileRows * parts; i += kThreads) {
+    stage[i] = vec4(part_weight(stage[i].x, maximum_stage[i / parts]));
+  }
+  barrier();  // the weights are complete
+}
+
+// Adds up one dim of a set's rows, kPartsInFlight parts of each row at a time, and stores it.
+void store_combined(TilePosition tile, uint set, uint dim) {
+  uint first_part[kRows];
+  float sums[kRows];
+  float results[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = packed_row(tile, set * kRows + r);
+    first_part[r] = partial_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), 0u);
+    sums[r] = results[r] = 0.0;
+  }
+  for (uint first = 0; first < params.kv_splits; first += kPartsInFlight) {
+    float elements[kRows * kPartsInFlight];
+    [[unroll]] for (uint i = 0; i < kRows * kPartsInFlight; ++i) {
+      // The last part stands for parts beyond it, which are skipped below.
+      const uint part = min(first + i % kPartsInFlight, params.kv_splits - 1u);
+      elements[i] = coherent_partials[first_part[i / kPartsInFlight] + part * (kValueDim + 1u) + dim];
+    }
+    [[unroll]] for (uint i = 0; i < kRows * kPartsInFlight; ++i) {
+      const uint r = i / kPartsInFlight;
+      const uint part = first + i % kPartsInFlight;
+      if (part >= params.kv_splits) continue;
+      add_part(stage[(set * kRows + r) * params.kv_splits + part].x, elements[i], sums[r], results[r]);
+    }
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = tile.first_row + set * kRows + r;
+    if (packed >= packed_row_count()) continue;
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    store_output(output_row(tile.batch, head, query), dim, combined(sums[r], results[r]));
+    if (dim == 0) store_lse(tile.batch, head, query, maximum_stage[set * kRows + r], sums[r]);
+  }
+}
+
+void combine_parts(TilePosition tile) {
+  if (!is_last_part()) return;  // uniform over the workgroup, so no barrier is missed
+  weigh_parts(tile);
+  for (uint i = thread_index(); i < kRowSets * kValueDim; i += kThreads) {
+    store_combined(tile, i / kValueDim, i % kValueDim);
+  }
+}
+
 void main() {
   const TilePosition tile = tile_position(kTileRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
@@ -392,4 +492,5 @@ void main() {
   process_steps(tile, walk_keys(tile, kTileRows, kv_length, int(kStepKeys), int(kStepKeys)), kv_length);
   level_groups();
   store_rows(tile);
+  if (kCombinesParts) combine_parts(tile);
 }

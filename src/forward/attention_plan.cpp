@@ -143,7 +143,8 @@ std::string AttentionOperation::program_lines(const ProgramDesc& program) const 
                              " of the tensors; workspace: ", layout_.workspace_bytes, " bytes\n");
   if (layout_.splits_keys()) {
     text += message("split over keys: ", layout_.split.splits, " parts of ", layout_.split.keys,
-                    ", merged by the combine pass\n");
+                    layout_.combines_in_kernel() ? ", merged by the last workgroup of each tile of rows\n"
+                                                 : ", merged by the combine pass\n");
   } else if (layout_.sums_in_workspace) {
     text += "sums: kept as float32 in the workspace\n";
   }

@@ -53,10 +53,11 @@ SpecializationValues specialization(const AttentionDesc& desc, const PassConfig&
       if (row.specialize != nullptr) row.specialize(desc, values);
     }
   }
-  values.reserve(values.size() + pass.constants.size() + 5);
+  values.reserve(values.size() + pass.constants.size() + 6);
   values.insert(values.end(), pass.constants.begin(), pass.constants.end());
   if (variant.strict_nonfinite) values.push_back({VKATTN_SPEC_STRICT_NONFINITE, 1});
   if (variant.splits_keys) values.push_back({VKATTN_SPEC_SPLIT_KV, 1});
+  if (variant.combines_parts) values.push_back({VKATTN_SPEC_COMBINES_PARTS, 1});
   if (variant.sums_in_workspace) values.push_back({VKATTN_SPEC_SUMS_IN_WORKSPACE, 1});
   if (variant.block_rows != 0) {
     values.push_back({VKATTN_SPEC_BLOCK_ROWS, variant.block_rows});

@@ -148,6 +148,19 @@ TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
   EXPECT_GE(total_, 11);
 }
 
+// The last workgroup of a tile combines its parts, and counts them. No barrier but that between two
+// executions belongs to this.
+TEST_F(BarrierTest, OfPartsThatTheKernelCombines) {
+  if (const std::string reason = reason_against(*runtime_, "decode", "h2 1x1024 d32"); !reason.empty()) {
+    GTEST_SKIP() << reason;
+  }
+  expect_of_problem("h2 1x1024 d32", "decode", 4, 1, 0);
+  const int barriers = device_->capabilities().vulkan_memory_model_device_scope ? 0 : 1;
+  EXPECT_EQ(total_, barriers) << "in one execution";
+  expect_of_problem("h2 1x1024 d32", "decode", 4, 2, 1 + 2 * barriers);
+  expect_of_problem("h2 1x1024 d32 softcap=5", "decode", 4, 2, 1 + 2 * barriers);
+}
+
 // A plan for push descriptors writes its parameters into the workspace while it is recorded. Executions that
 // share the workspace are separated as docs/embedding.md says: by wait_for_earlier, or by a barrier of the
 // caller.
