@@ -14,6 +14,7 @@
 //                  scores + 4 * kQueryParts where kQueryInRegisters = 32 + 32 + 16 + 32
 //   shared memory  16 * max(VKATTN_DECODE_QUERY_STAGE4, VKATTN_DECODE_MERGE_STAGE4) + 8 * VKATTN_DECODE_GROUP_STAGE
 //                  bytes = 16 * max(4 * 2 * 16, 2 * 2 * 128) + 8 * 4 * 8 = 8,448, with kMergeRows = 2
+//   combining      kRows * kPartsInFlight elements in flight = 32 registers
 //   memory         each multiply-add reads e / kTileRows bytes of K and V = 1/2
 //   stages         the loop reads none, except queries that are not in registers: 4 / kKeys bytes for each multiply-add
 //                  of Q K^T
@@ -23,10 +24,10 @@
 // the same keys at the same time. Each group has a softmax of its own, so that no group waits for others while it reads.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_memory_scope_semantics : require
 
 #include "decode/own_scores.glsl"
 #include "lib/dropout.glsl"
+#include "lib/finished_parts.glsl"
 #include "lib/grid.glsl"
 #include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
@@ -73,8 +74,7 @@ shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
 shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 
-// Parts of a row in flight when the parts are combined: 32 loads of each thread.
-const uint kPartsInFlight = 32 / kRows;
+const uint kPartsInFlight = VKATTN_DECODE_PARTS_IN_FLIGHT(kRows);  // of a row, when parts are combined
 
 // A thread's arrays are globals, as GLSL passes arrays by copying them.
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
@@ -380,49 +380,32 @@ void store_rows(TilePosition tile) {
 
 // --- Combining the parts of a split over the keys, in the workgroup that finishes a tile's last part ---
 
-// The parts of each tile that are finished, behind the feature parameters if there are such. Between dispatches all are 0.
-#if VKATTN_FEATURES
-layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) coherent buffer FinishedParts {
-  FeatureParams params_of_features;
-  uint finished_parts[];
-};
-#else
-layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) coherent buffer FinishedParts { uint finished_parts[]; };
-#endif
-
-// What any invocation of the workgroup did before it, in the workspace or in shared memory, comes before what any of them
-// does after it. The counts carry this order from one workgroup to the other.
-void parts_barrier() {
-  controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
-                 gl_SemanticsAcquireRelease);
-}
-
 // Counts this workgroup's part. True, in all its invocations, if the tile's other parts were counted before: they can be
 // read then. Nobody waits for another workgroup.
 bool is_last_part() {
   parts_barrier();  // this part is stored before it is counted; the maxima were read by all
-  if (thread_index() == 0u) {
-    const uint tile = (params.first_tile + workgroup_number()) / params.kv_splits;
-    const bool is_last = atomicAdd(finished_parts[tile], 1u) + 1u == params.kv_splits;
-    if (is_last) atomicExchange(finished_parts[tile], 0u);  // for the next execution
-    maximum_stage[0] = is_last ? 1.0 : 0.0;
-  }
+  if (thread_index() == 0u) maximum_stage[0] = count_finished_part() ? 1.0 : 0.0;
   parts_barrier();  // the other parts are read after the count
   return maximum_stage[0] != 0.0;
 }
 
-// The weights of all parts go to the stage, part by part for each row, and their maxima to the first maximum_stage.
+// The parts of a row in whole rounds. Those beyond the last are hidden.
+uint padded_parts() { return (params.kv_splits + kPartsInFlight - 1u) / kPartsInFlight * kPartsInFlight; }
+
+// The weights of all parts go to the stage, part by part for each row, and the largest log-sum-exps to maximum_stage.
 void weigh_parts(TilePosition tile) {
-  const uint parts = params.kv_splits;
+  const uint parts = padded_parts();
   for (uint i = thread_index(); i < kTileRows * parts; i += kThreads) {
     const uint packed = packed_row(tile, i / parts);
-    const uint row = partial_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), i % parts);
-    stage[i] = vec4(coherent_partials[row + kValueDim]);
+    const uint part = min(i % parts, params.kv_splits - 1u);
+    const uint row = partial_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), part);
+    const float lse = coherent_partials[row + kValueDim];
+    stage[i] = vec4(i % parts < params.kv_splits ? lse : kHiddenScore);
   }
   barrier();  // the log-sum-exps are complete; all know whether the part is the last
   for (uint row = thread_index(); row < kTileRows; row += kThreads) {
     float maximum = kHiddenScore;
-    for (uint part = 0; part < parts; ++part) maximum = max(maximum, stage[row * parts + part].x);
+    for (uint part = 0; part < params.kv_splits; ++part) maximum = max(maximum, stage[row * parts + part].x);
     maximum_stage[row] = maximum;
   }
   barrier();  // the maxima are complete; the log-sum-exps were read by all
@@ -442,18 +425,18 @@ void store_combined(TilePosition tile, uint set, uint dim) {
     first_part[r] = partial_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), 0u);
     sums[r] = results[r] = 0.0;
   }
-  for (uint first = 0; first < params.kv_splits; first += kPartsInFlight) {
+  const uint parts = padded_parts();
+  for (uint first = 0; first < parts; first += kPartsInFlight) {
     float elements[kRows * kPartsInFlight];
     [[unroll]] for (uint i = 0; i < kRows * kPartsInFlight; ++i) {
-      // The last part stands for parts beyond it, which are skipped below.
+      // The last part stands for hidden parts beyond it.
       const uint part = min(first + i % kPartsInFlight, params.kv_splits - 1u);
       elements[i] = coherent_partials[first_part[i / kPartsInFlight] + part * (kValueDim + 1u) + dim];
     }
     [[unroll]] for (uint i = 0; i < kRows * kPartsInFlight; ++i) {
       const uint r = i / kPartsInFlight;
-      const uint part = first + i % kPartsInFlight;
-      if (part >= params.kv_splits) continue;
-      add_part(stage[(set * kRows + r) * params.kv_splits + part].x, elements[i], sums[r], results[r]);
+      const float weight = stage[(set * kRows + r) * parts + first + i % kPartsInFlight].x;
+      add_part(weight, elements[i], sums[r], results[r]);
     }
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {

@@ -3,6 +3,7 @@
 
 #include "common/integers.hpp"
 #include "kernels/kernel.hpp"
+#include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -20,7 +21,9 @@ std::uint32_t workgroup_size(const AttentionDesc& desc, const Capabilities& capa
 
 // Parts whose loads are in flight at a time. On a GPU each round of them waits for memory once.
 std::uint32_t parts_in_flight(const Capabilities& capabilities, std::int64_t parts) {
-  return static_cast<std::uint32_t>(std::min<std::int64_t>(parts, capabilities.is_cpu() ? 8 : 32));
+  // A thread of Mali has 64 registers, or 32 if twice as many run.
+  const bool is_few = capabilities.is_cpu() || architecture(capabilities) == Architecture::kMali;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(parts, is_few ? 8 : 32));
 }
 
 }  // namespace
