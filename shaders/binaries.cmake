@@ -16,6 +16,8 @@ vkattn_form(subgroup DEFINES VKATTN_SUBGROUPS=1
 vkattn_form(float16 DEFINES VKATTN_FLOAT16_ARITHMETIC=1
             GLSL_EXTENSIONS GL_EXT_shader_explicit_arithmetic_types_float16 DEVICE_FEATURES shaderFloat16)
 vkattn_form(shuffles GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
+# Barriers whose memory is the device's. Their use depends on a specialization constant.
+vkattn_form(device_barriers GLSL_EXTENSIONS GL_KHR_memory_scope_semantics)
 vkattn_form(matrix
             GLSL_EXTENSIONS GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics
                             GL_EXT_shader_explicit_arithmetic_types_float16
@@ -54,8 +56,8 @@ attention(tile_words            tile/attention_tile.comp)
 attention(tile_subgroup         tile/attention_tile.comp       FORM 16bit subgroup)
 attention(tile_subgroup_words   tile/attention_tile.comp       FORM subgroup)
 attention(tile_float16          tile/attention_tile.comp       FORM 16bit float16)
-attention(decode                decode/attention_decode.comp   FORM 16bit shuffles)
-attention(decode_words          decode/attention_decode.comp   FORM shuffles)
+attention(decode                decode/attention_decode.comp   FORM 16bit shuffles device_barriers)
+attention(decode_words          decode/attention_decode.comp   FORM shuffles device_barriers)
 attention(matrix                matrix/attention_matrix.comp   FORM 16bit matrix)
 attention(matrix_bfloat16       matrix/attention_matrix.comp   FORM 16bit matrix bfloat16)
 attention(matrix2               matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup)

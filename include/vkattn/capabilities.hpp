@@ -107,6 +107,7 @@ struct Capabilities {
   bool subgroup_uniform_control_flow = false;  ///< shaderSubgroupUniformControlFlow
   bool push_descriptors = false;               ///< VK_KHR_push_descriptor, or pushDescriptor of Vulkan 1.4
   std::uint32_t max_push_descriptors = 0;      ///< of a set; 0 where the device has no push descriptors
+  bool mapped_device_memory = false;           ///< some of the device's own memory is mapped and coherent
   bool pipeline_statistics = false;            ///< VK_KHR_pipeline_executable_properties
   bool cooperative_matrix = false;             ///< cooperativeMatrix of VK_KHR_cooperative_matrix
   bool bfloat16_type = false;                  ///< shaderBFloat16Type

@@ -57,13 +57,13 @@ struct DeviceDesc {
   /// own.
   const VkAllocationCallbacks* allocator = nullptr;
   Log log;  ///< of the device and everything made with it
-  /// Memory of the caller's for the parameters of bindings of problems with features
-  /// (PlanRequirements::parameter_bytes for each), in place of blocks that the library allocates. It is a
-  /// part of a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible, coherent, and
-  /// mapped as long as the device and everything made with it live. One Device at a time uses it. Pieces
-  /// begin at multiples of 64 and of minStorageBufferOffsetAlignment in the buffer; bytes before the first
-  /// such multiple are lost. If no piece is left, making bindings fails (kOutOfMemory), also those of a
-  /// SelfTest, which take as much as the plan's.
+  /// Memory of the caller's for the parameters of bindings (PlanRequirements::parameter_bytes for each), in
+  /// place of blocks that the library allocates; best the device's own, as executions read it and may write
+  /// it. It is a part of a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible,
+  /// coherent, and mapped as long as the device and everything made with it live. One Device at a time uses
+  /// it. Pieces begin at multiples of 64 and of minStorageBufferOffsetAlignment in the buffer; bytes before
+  /// the first such multiple are lost. If no piece is left, making bindings fails (kOutOfMemory), also those
+  /// of a SelfTest, which take as much as the plan's.
   /// @{
   VkBuffer parameter_buffer = {};     ///< null: the library takes memory
   VkDeviceSize parameter_offset = 0;  ///< of the first byte that the library may use

@@ -68,10 +68,10 @@ struct PlanOptions {
   /// of a product above the limit. Appends and merges have no estimates.
   std::uint64_t max_dispatch_ns = 0;
   /// Of attention: the number of parts that the keys are cut into, to keep a device busy that few rows would
-  /// leave idle. A second dispatch merges the parts' results, which take workspace. 0: a rule chooses. 1: no
-  /// split and no workspace, unless the keys of one head exceed maxStorageBufferRange. The rule also keeps
-  /// each part below Capabilities::max_loop_iterations; a number that does not is refused with the least
-  /// number that does.
+  /// leave idle. The parts' results take workspace; decode merges them itself where the device allows it,
+  /// else a second dispatch does. 0: a rule chooses. 1: no split and no workspace, unless the keys of one
+  /// head exceed maxStorageBufferRange. The rule also keeps each part below
+  /// Capabilities::max_loop_iterations; a number that does not is refused with the least number that does.
   std::uint32_t kv_splits = 0;
   /// Of gradients: number of keys whose probabilities and gradients the workspace holds at a time, 8 bytes
   /// for each key and row; a multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere. `matrix2`

@@ -23,6 +23,7 @@ layout(constant_id = VKATTN_SPEC_CAUSAL_MODE) const uint kCausalMode = VKATTN_CA
 layout(constant_id = VKATTN_SPEC_HAS_KV_LENGTHS) const bool kHasKvLengths = false;
 layout(constant_id = VKATTN_SPEC_HAS_LSE) const bool kHasLse = false;
 layout(constant_id = VKATTN_SPEC_SPLIT_KV) const bool kSplitKv = false;
+layout(constant_id = VKATTN_SPEC_COMBINES_PARTS) const bool kCombinesParts = false;
 layout(constant_id = VKATTN_SPEC_SUMS_IN_WORKSPACE) const bool kSumsInWorkspace = false;
 layout(constant_id = VKATTN_SPEC_TILES_IN_PAIRS) const bool kTilesInPairs = false;
 

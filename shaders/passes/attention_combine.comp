@@ -4,8 +4,8 @@
 //   part 0   | element | element | ... | lse |    the parts are added in their order, kParts of them in flight, so that
 //   part 1   | element | element | ... | lse |    two runs give the same bits
 //
-// Budget: 2 * kParts + 3 registers (elements, log-sum-exps; maximum, sum, result) = 19; no shared memory; for each part of an
-// element 8 bytes are read: the element, and the part's log-sum-exp, at one address for the whole workgroup.
+// Budget: 2 * kParts + 3 registers (elements, log-sum-exps; maximum, sum, result) = 67; no shared memory; for each part of an
+// element 12 bytes are read: the element, and twice the part's log-sum-exp, at one address for the whole workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -16,37 +16,35 @@
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 
-const uint kParts = 8;  // in flight
+layout(constant_id = VKATTN_SPEC_COMBINE_PARTS) const uint kParts = 8;  // in flight
 
-// The merged result so far, of one dim of a row.
-struct Merged {
-  float maximum;
-  float sum;
-  float result;
-};
+// The row's part. The last part stands for parts beyond it, which are skipped.
+uint part_begin(uint first_part, uint part) {
+  return first_part + min(part, params.kv_splits - 1u) * (kValueDim + 1u);
+}
 
-// Merges parts first .. first + kParts - 1 of one dim.
-void add_parts(inout Merged merged, uint first_part, uint first, uint dim) {
+// The largest log-sum-exp of the row's parts.
+float maximum_of_parts(uint first_part) {
+  float maximum = kHiddenScore;
+  for (uint first = 0; first < params.kv_splits; first += kParts) {
+    float lse[kParts];
+    [[unroll]] for (uint i = 0; i < kParts; ++i) lse[i] = partials[part_begin(first_part, first + i) + kValueDim];
+    [[unroll]] for (uint i = 0; i < kParts; ++i) maximum = max(maximum, lse[i]);
+  }
+  return maximum;
+}
+
+// Adds parts first .. first + kParts - 1 of one dim.
+void add_parts(uint first_part, uint first, uint dim, float maximum, inout float sum, inout float result) {
   float lse[kParts];
   float elements[kParts];
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
-    // The last part stands for parts beyond it, which are skipped below.
-    const uint part = first_part + min(first + i, params.kv_splits - 1u) * (kValueDim + 1u);
+    const uint part = part_begin(first_part, first + i);
     lse[i] = partials[part + kValueDim];
     elements[i] = partials[part + dim];
   }
-  const float old_maximum = merged.maximum;
-  [[unroll]] for (uint i = 0; i < kParts; ++i) merged.maximum = max(merged.maximum, lse[i]);
-  const float rescale = rescale_factor(old_maximum, merged.maximum);
-  merged.sum *= rescale;
-  merged.result *= rescale;
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
-    // A part that saw no key has no weight: its log-sum-exp is not a number to calculate with.
-    if (first + i < params.kv_splits && lse[i] != kHiddenScore) {
-      const float weight = exp2(lse[i] - merged.maximum);
-      merged.sum += weight;
-      merged.result += weight * elements[i];
-    }
+    if (first + i < params.kv_splits) add_part(part_weight(lse[i], maximum), elements[i], sum, result);
   }
 }
 
@@ -58,10 +56,14 @@ void main() {
   if (row.query >= visible_query_length()) return;
   const uint first_part = partial_row(row.batch, row.head, row.query, 0u);
   const uint target = output_row(row.batch, row.head, row.query);
+  const float maximum = maximum_of_parts(first_part);
   for (uint dim = gl_LocalInvocationIndex; dim < kValueDim; dim += kWorkgroupSize) {
-    Merged merged = Merged(kHiddenScore, 0.0, 0.0);
-    for (uint first = 0; first < params.kv_splits; first += kParts) add_parts(merged, first_part, first, dim);
-    store_output(target, dim, merged.sum == 0.0 ? 0.0 : merged.result / merged.sum);
-    if (dim == 0) store_lse(row.batch, row.head, row.query, merged.maximum, merged.sum);
+    float sum = 0.0;
+    float result = 0.0;
+    for (uint first = 0; first < params.kv_splits; first += kParts) {
+      add_parts(first_part, first, dim, maximum, sum, result);
+    }
+    store_output(target, dim, combined(sum, result));
+    if (dim == 0) store_lse(row.batch, row.head, row.query, maximum, sum);
   }
 }

@@ -10,9 +10,9 @@
 #define VKATTN_BINDING_LSE 4
 #define VKATTN_BINDING_KV_LENGTHS 5
 #define VKATTN_BINDING_PARTIALS 6  // of a split over the keys, in the workspace
-#define VKATTN_BINDING_COUNT 7
+#define VKATTN_BINDING_FEATURE_PARAMS 7  // FeatureParams, with features; then the counts of finished parts, if any
+#define VKATTN_BINDING_COUNT 8
 // Shaders with features have these too.
-#define VKATTN_BINDING_FEATURE_PARAMS 7  // FeatureParams
 #define VKATTN_BINDING_MASK 8
 #define VKATTN_BINDING_QUERY_LENGTHS 9  // cumulative if queries are packed, as kv_lengths are if keys are
 #define VKATTN_BINDING_PAGE_TABLE 10
@@ -110,6 +110,7 @@
 #define VKATTN_SPEC_PACKED_QUERIES 32  // query lengths are cumulative; Q, O and lse are one batch entry
 #define VKATTN_SPEC_FIRST_PARTIAL 33  // of the partial results in their binding, which begins with FeatureParams if not 0
 #define VKATTN_SPEC_TILES_IN_PAIRS 34  // with a causal mask, the order of tiles
+#define VKATTN_SPEC_COMBINES_PARTS 35  // with VKATTN_SPEC_SPLIT_KV: the kernel combines the parts itself
 
 // Specialization constants of single kernels start here.
 #define VKATTN_SPEC_LANE_ROWS 48
@@ -170,6 +171,8 @@
 #define VKATTN_SPEC_MATRIX_K 98
 #define VKATTN_SPEC_MATRIX_SUBGROUP_SIZE 99
 #define VKATTN_SPEC_WRITES_OUT_STEPS 100  // see lib/unrolled.glsl
+
+#define VKATTN_SPEC_COMBINE_PARTS 48  // in flight
 
 #define VKATTN_SPEC_WEIGHTS_STAGE 48
 

@@ -146,7 +146,8 @@ std::string AttentionOperation::program_lines(const ProgramDesc& program) const 
   }
   if (layout_.splits_keys() && layout_.split.splits > 1) {
     text += message("split over keys: ", layout_.split.splits, " parts of ", layout_.split.keys,
-                    ", merged by the combine pass\n");
+                    layout_.combines_in_kernel() ? ", merged by the last workgroup of each tile of rows\n"
+                                                 : ", merged by the combine pass\n");
   } else if (layout_.sums_in_workspace) {
     text += "sums: kept as float32 in the workspace\n";
   }

@@ -33,6 +33,7 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   passes.reserve(4);
   PassVariant variant;
   variant.splits_keys = layout.splits_keys();
+  variant.combines_parts = layout.combines_in_kernel();
   variant.sums_in_workspace = layout.sums_in_workspace;
   variant.strict_nonfinite = request.options.strict_nonfinite;
   PassVariant combine;
@@ -44,7 +45,7 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   }
   kernel_pass = static_cast<std::uint32_t>(passes.size());
   passes.push_back({kernel, variant});
-  if (layout.splits_keys()) {
+  if (layout.splits_keys() && !layout.combines_in_kernel()) {
     passes.push_back({configure_combine(desc, request.capabilities, layout.split.splits), combine});
   }
   if (desc.weights != WeightsStage::kNone) {
@@ -100,7 +101,6 @@ void add_tensors(const LayoutRequest& request, const ForwardLayout& layout, Prog
 
 void bind_features(const AttentionDesc& desc, const PlannedWindow& window,
                    std::vector<ProgramBinding>& bindings) {
-  bindings[VKATTN_BINDING_FEATURE_PARAMS].from = ProgramBinding::From::kParameters;
   bind_area(window.lse, bindings[VKATTN_BINDING_LSE]);
   if (window.block_mask.bytes != 0) {
     ProgramBinding& mask = bindings[VKATTN_BINDING_BLOCK_MASK];
@@ -124,10 +124,17 @@ ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout
   set.bindings = window_bindings(request.desc, layout.whole, window.tensors);
   bind_area(window.partials, set.bindings[VKATTN_BINDING_PARTIALS]);
   set.push_constants = bytes_of(window_params(request.desc, layout.split, window.window));
-  if (!has_features(request.desc)) return set;
-  bind_features(request.desc, window, set.bindings);
-  set.parameters = bytes_of(window_feature_params(request.desc, window));
-  set.parameters_byte = window.feature_params.offset;
+  if (has_features(request.desc)) {
+    bind_features(request.desc, window, set.bindings);
+    set.parameters = bytes_of(window_feature_params(request.desc, window));
+    set.parameters_byte = window.feature_params.offset;
+  }
+  // Counts are 0 at first. Each execution leaves them so.
+  constexpr std::size_t kCountBytes = 4;
+  set.parameters.resize(set.parameters.size() + kCountBytes * static_cast<std::size_t>(layout.counted_tiles));
+  if (!set.parameters.empty()) {
+    set.bindings[VKATTN_BINDING_FEATURE_PARAMS].from = ProgramBinding::From::kParameters;
+  }
   return set;
 }
 

@@ -225,6 +225,32 @@ Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspac
   return {};
 }
 
+// The tiles whose last workgroup combines their parts, or 0 (docs/kernels.md, Split over keys). All parts of
+// a tile are in one dispatch, so no execution that was recorded in slices leaves a count behind.
+std::int64_t counted_tiles(const LayoutRequest& request, const ForwardLayout& layout) {
+  // A compute unit reads these from its cache in about the time of another dispatch.
+  constexpr double kMostBytes = 262144;
+  constexpr double kMostTiles = 16384;
+  const Capabilities& device = request.capabilities;
+  const std::int64_t parts = layout.split.splits;
+  const std::int64_t rows = std::int64_t{request.config.rows_per_workgroup} * parts;
+  if (!layout.splits_keys() || layout.windows.size() != 1 || rows > request.config.most_partial_rows)
+    return 0;
+  if (4.0 * static_cast<double>(rows) * static_cast<double>(request.desc.value_dim) > kMostBytes) return 0;
+  // The counts lie in the bindings' memory, as a workspace may hold anything.
+  if (request.options.push_descriptors || !device.mapped_device_memory) return 0;
+  if (layout.gathers || (!has_features(request.desc) && spare_buffers(request) < 2)) return 0;
+  if (!device.vulkan_memory_model || !device.vulkan_memory_model_device_scope) return 0;
+  const double tiles = row_tiles(request, layout.windows.front().window);
+  const double units = tiles * static_cast<double>(parts);
+  const UnitLimits limits = dispatch_limits(device, request.options.max_dispatch_ns,
+                                            row_tile_ns(request) / static_cast<double>(parts));
+  const double most =
+      std::min(static_cast<double>(limits.most_units),
+               static_cast<double>(device.max_workgroup_count[0]) * device.max_workgroup_count[1]);
+  return units <= most && tiles <= kMostTiles ? static_cast<std::int64_t>(tiles) : 0;
+}
+
 Result<ForwardLayout> lay_out_parts(const LayoutRequest& request, std::int64_t least_parts) {
   auto windows = make_windows(request.desc, request.capabilities, window_key_step(request));
   if (!windows) return windows.error();
@@ -263,6 +289,7 @@ Result<ForwardLayout> lay_out_parts(const LayoutRequest& request, std::int64_t l
       !layout.gathers && spare_buffers(request) >= wanted && wants_block_mask(request.desc, request.config);
   layout.whole = tensor_windows(request.desc, whole_window(request.desc));
   cut_keys(request.desc, *rows, areas, layout.windows);
+  layout.counted_tiles = counted_tiles(request, layout);
   if (has_features(request.desc)) {
     for (std::size_t i = 0; i < layout.windows.size(); ++i) {
       if (Result<void> s = add_feature_areas(request, workspace, layout, i); !s) return s.error();

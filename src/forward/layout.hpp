@@ -44,12 +44,16 @@ struct ForwardLayout {
   bool sums_in_workspace = false;  ///< of which the latter
   bool has_block_mask = false;
   bool gathers = false;   ///< see gather.hpp; partials of windows are then their whole buffer
+  /// Tiles whose last workgroup combines their parts, each with a count of the finished ones; 0: the combine
+  /// pass does.
+  std::int64_t counted_tiles = 0;
   TensorWindows whole{};  ///< the whole tensors
   std::vector<PlannedWindow> windows;
   std::uint64_t workspace_bytes = 0;
   std::uint64_t block_mask_bytes = 0;  ///< in a buffer of the caller's
 
   [[nodiscard]] bool splits_keys() const { return has_partials && !sums_in_workspace; }
+  [[nodiscard]] bool combines_in_kernel() const { return counted_tiles != 0; }
 };
 
 /// The inputs of lay_out().

@@ -3,6 +3,8 @@
 
 #include "common/integers.hpp"
 #include "kernels/kernel.hpp"
+#include "kernels/tile_table.hpp"
+#include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 
@@ -17,6 +19,13 @@ std::uint32_t workgroup_size(const AttentionDesc& desc, const Capabilities& capa
   return static_cast<std::uint32_t>(std::min(threads, most));
 }
 
+// Parts whose loads are in flight at a time. On a GPU each round of them waits for memory once.
+std::uint32_t parts_in_flight(const Capabilities& capabilities, std::int64_t parts) {
+  // A thread of Mali has 64 registers, or 32 if twice as many run.
+  const bool is_few = capabilities.is_cpu() || architecture(capabilities) == Architecture::kMali;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(parts, is_few ? 8 : 32));
+}
+
 }  // namespace
 
 PassConfig configure_combine(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -27,6 +36,7 @@ PassConfig configure_combine(const AttentionDesc& desc, const Capabilities& capa
   pass.unit = PassUnit::kRows;
   pass.workgroup_flops = 2.0 * static_cast<double>(parts) * static_cast<double>(desc.value_dim);
   pass.workgroup_size = workgroup_size(desc, capabilities);
+  pass.constants = {{VKATTN_SPEC_COMBINE_PARTS, parts_in_flight(capabilities, parts)}};
   return pass;
 }
 

@@ -95,9 +95,17 @@ struct DecodeShape {
   [[nodiscard]] std::uint32_t merge_stage_bytes(std::uint32_t merged) const {
     return 16 * VKATTN_DECODE_MERGE_STAGE4(merged, row_sums() / 4, block.threads);
   }
+  [[nodiscard]] std::uint32_t stage_bytes() const {
+    return std::max(query_stage_bytes(), merge_stage_bytes(merge_rows));
+  }
+  // Whose weights the stage holds, with parts beyond the last for a whole round.
+  [[nodiscard]] std::uint32_t most_partial_rows() const {
+    const std::uint32_t held = stage_bytes() / 16;
+    const std::uint32_t padding = tile_rows() * (VKATTN_DECODE_PARTS_IN_FLIGHT(rows) - 1);
+    return held - std::min(held, padding);
+  }
   [[nodiscard]] std::uint32_t shared_bytes() const {
-    return std::max(query_stage_bytes(), merge_stage_bytes(merge_rows)) +
-           2 * 4 * VKATTN_DECODE_GROUP_STAGE(tile_rows(), key_groups());
+    return stage_bytes() + 2 * 4 * VKATTN_DECODE_GROUP_STAGE(tile_rows(), key_groups());
   }
 };
 
@@ -260,6 +268,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   if (capabilities.vendor_id == kVendorNvidia)
     config.workgroups_per_unit = std::min(config.workgroups_per_unit, kMostPerUnitNvidia);
   config.loops_over_dims = false;
+  config.most_partial_rows = shape.most_partial_rows();
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   add_specialization(desc, shape, config.constants);
   config.constants.push_back({VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U});

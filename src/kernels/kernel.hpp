@@ -55,6 +55,8 @@ struct KernelConfig : PassConfig {
   /// Keys of a block of the block mask that the kernel skips by, its rows being rows_per_workgroup; 0: it
   /// cannot.
   std::uint32_t block_mask_keys = 0;
+  /// The last workgroup of a tile can combine so many partial rows of a split itself (rows x parts); 0: none.
+  std::uint32_t most_partial_rows = 0;
   DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
   DataType arithmetic_type = DataType::kFloat32;   ///< of products and short sums
   std::string summary;                             ///< for describe(): tile sizes in words

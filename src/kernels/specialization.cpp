@@ -57,6 +57,7 @@ SpecializationValues specialization(const AttentionDesc& desc, const PassConfig&
   values.insert(values.end(), pass.constants.begin(), pass.constants.end());
   if (variant.strict_nonfinite) values.push_back({VKATTN_SPEC_STRICT_NONFINITE, 1});
   if (variant.splits_keys) values.push_back({VKATTN_SPEC_SPLIT_KV, 1});
+  if (variant.combines_parts) values.push_back({VKATTN_SPEC_COMBINES_PARTS, 1});
   if (variant.sums_in_workspace) values.push_back({VKATTN_SPEC_SUMS_IN_WORKSPACE, 1});
   if (variant.first_partial != 0) values.push_back({VKATTN_SPEC_FIRST_PARTIAL, variant.first_partial});
   if (variant.block_rows != 0) {

@@ -12,6 +12,7 @@ namespace vkattn::detail {
 /// The plan's decisions for a pass, beside the kernel's.
 struct PassVariant {
   bool splits_keys = false;        ///< partial results go to the workspace
+  bool combines_parts = false;     ///< and the kernel combines them itself
   bool sums_in_workspace = false;  ///< running sums do
   bool strict_nonfinite = false;   ///< PlanOptions::strict_nonfinite
   std::uint32_t block_rows = 0;    ///< of the block mask; 0: there is none

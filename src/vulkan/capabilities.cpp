@@ -1,5 +1,6 @@
 // Reading Capabilities: properties from the physical device, features from the chain that was enabled.
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -21,6 +22,18 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilitie
   capabilities.max_push_constants_bytes = limits.maxPushConstantsSize;
   capabilities.max_stage_storage_buffers = limits.maxPerStageDescriptorStorageBuffers;
   capabilities.min_storage_offset_alignment = limits.minStorageBufferOffsetAlignment;
+}
+
+// Such memory is what the parameters of bindings get (parameter_memory.cpp). Null hardware, which only
+// compiles, lists no memory at all. It stands for a GPU that has such memory (docs/compilers.txt).
+bool has_mapped_device_memory(const VkPhysicalDeviceMemoryProperties& memory) {
+  constexpr VkMemoryPropertyFlags kWanted = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+                                            VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                            VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  const std::span types = std::span(memory.memoryTypes).first(memory.memoryTypeCount);
+  return types.empty() || std::ranges::any_of(types, [](const VkMemoryType& type) {
+           return (type.propertyFlags & kWanted) == kWanted;
+         });
 }
 
 // Property structures are queried only if the version or an extension defines them. Properties that hold
@@ -101,6 +114,9 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
     capabilities.compute_units = std::thread::hardware_concurrency();
   }
   read_limits(core.limits, capabilities);
+  VkPhysicalDeviceMemoryProperties memory{};
+  vk.vkGetPhysicalDeviceMemoryProperties(source.physical_device, &memory);
+  capabilities.mapped_device_memory = has_mapped_device_memory(memory);
   capabilities.subgroup_size = subgroup.subgroupSize;
   capabilities.min_subgroup_size = sizes.minSubgroupSize != 0 ? sizes.minSubgroupSize : subgroup.subgroupSize;
   capabilities.max_subgroup_size = sizes.maxSubgroupSize != 0 ? sizes.maxSubgroupSize : subgroup.subgroupSize;

@@ -90,7 +90,7 @@ constexpr DeviceFeatureRow kFeatures[] = {
     {"vulkanMemoryModelDeviceScope", VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2, true,
      &C::vulkan_memory_model_device_scope, VKATTN_IN_MEMORY_MODEL(vulkanMemoryModelDeviceScope),
      VKATTN_IN_1_2(vulkanMemoryModelDeviceScope),
-     "atomics, of which 16-bit elements are made without 16-bit storage"},
+     "decode in one dispatch, and atomics, of which 16-bit elements are made without 16-bit storage"},
     {"shaderInt8", VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, true, &C::shader_int8,
      VKATTN_IN_FLOAT16(shaderInt8), VKATTN_IN_1_2(shaderInt8), "measuring matrix units of 8 bits"},
     {"subgroupSizeControl", VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3, true,

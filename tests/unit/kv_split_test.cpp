@@ -169,6 +169,43 @@ TEST(KvSplit, BindsNoMoreBuffersThanAStageMayHave) {
   }
 }
 
+/// The kernel combines the parts itself where all of a tile lie in one dispatch, few enough for one
+/// workgroup, and the device says that workgroups see each other's writes.
+TEST(KvSplit, PartsAreCombinedInTheKernelWherePossible) {
+  const Capabilities whole = changed(matrix_gpu(), [](Capabilities& c) {
+    c.compute_units = 132;
+    c.vulkan_memory_model_device_scope = c.mapped_device_memory = true;
+  });
+  const auto counted = [](const char* problem, const Capabilities& device, const PlanOptions& given = {}) {
+    const AttentionDesc desc = parsed(problem).desc.resolved();
+    PlanOptions options = given;
+    if (options.kernel.empty()) options.kernel = "decode";
+    const KernelConfig config = must(select_kernel(desc, device, options)).config;
+    const ForwardLayout layout = must(lay_out({desc, device, config, options}));
+    EXPECT_GT(layout.split.splits, 1) << problem;
+    return layout.counted_tiles;
+  };
+  constexpr const char* kStep = "b2 hq32 hkv8 1x4096 d128 f16";
+  EXPECT_EQ(counted(kStep, whole), 16) << "one for each KV head and batch entry";
+  EXPECT_EQ(counted("b2 hq32 hkv8 1x4096 d128 f16 softcap=5", whole), 16);
+  for (bool Capabilities::*needed :
+       {&Capabilities::vulkan_memory_model, &Capabilities::vulkan_memory_model_device_scope,
+        &Capabilities::mapped_device_memory}) {
+    EXPECT_EQ(counted(kStep, changed(whole, [&](Capabilities& c) { c.*needed = false; })), 0);
+  }
+  const auto with_buffers = [&](std::uint32_t count) {
+    return changed(whole, [&](Capabilities& c) { c.max_stage_storage_buffers = count; });
+  };
+  EXPECT_EQ(counted(kStep, with_buffers(6)), 16);
+  EXPECT_EQ(counted(kStep, with_buffers(5)), 0) << "Q, K, V, the output and the parts";
+  EXPECT_EQ(counted(kStep, whole, {.push_descriptors = true}), 0);
+  EXPECT_EQ(counted(kStep, whole, {.kernel = "tile"}), 0) << "which has no such form";
+  EXPECT_EQ(counted(kStep, whole, {.max_dispatch_ns = 100}), 0) << "in several dispatches";
+  EXPECT_EQ(counted("hq16 hkv1 1x65536 d16 f16", whole, {.kv_splits = 1000}), 0) << "too many parts";
+  const auto narrow = changed(whole, [](Capabilities& c) { c.max_storage_buffer_range = 1U << 21U; });
+  EXPECT_EQ(counted(kStep, narrow), 0) << "in several windows";
+}
+
 TEST(KvSplit, CutsOnlyWhatAWindowShows) {
   AttentionDesc desc = with_keys(131072);
   desc.window = {1023, 0};
