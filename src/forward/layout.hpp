@@ -43,7 +43,7 @@ struct ForwardLayout {
   bool has_partials = false;       ///< partial results of a split, or running sums
   bool sums_in_workspace = false;  ///< of which the latter
   bool has_block_mask = false;
-  bool gathers = false;   ///< see gather.hpp; partials of windows are then their whole buffer
+  bool gathers = false;  ///< see gather.hpp; partials of windows are then their whole buffer
   /// Tiles whose last workgroup combines their parts, each with a count of the finished ones; 0: the combine
   /// pass does.
   std::int64_t counted_tiles = 0;

@@ -54,6 +54,7 @@ constexpr void for_each_capability(Visit&& visit) {
   visit("features", "maximal_reconvergence", &C::maximal_reconvergence);
   visit("features", "subgroup_uniform_control_flow", &C::subgroup_uniform_control_flow);
   visit("features", "push_descriptors", &C::push_descriptors);
+  visit("features", "mapped_device_memory", &C::mapped_device_memory);
   visit("features", "pipeline_statistics", &C::pipeline_statistics);
   visit("features", "cooperative_matrix", &C::cooperative_matrix);
   visit("features", "bfloat16_type", &C::bfloat16_type);
