@@ -132,6 +132,7 @@ void register_session(py::module_& module) {
       .def("validation_messages", &Session::validation_messages)
       .def_property_readonly("device_name", &Session::device_name);
   module.def("open", &open_session);
+  module.def("set_patience", [](int milliseconds) { set_patience(std::chrono::milliseconds(milliseconds)); });
   module.def("close_all", [] {
     Sessions& all = sessions();
     const InterpreterUnlocked unlocked;

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compile_notice.hpp"
 #include "errors.hpp"
 #include "kept_plans.hpp"
 #include "process.hpp"
@@ -31,6 +33,7 @@ class Session {
     require_own_process();
     const InterpreterUnlocked unlocked;
     const std::lock_guard lock(mutex_);
+    const NoticeEnds ends{compiles_};
     try {
       return work(static_cast<const Runtime&>(runtime_));
     } catch (const LibraryError& e) {
@@ -48,9 +51,13 @@ class Session {
     return plans_.get(whole, kernel, [&] {
       typename Desc::Plan::Options options;
       if constexpr (requires { options.kernel; }) options.kernel = kernel;
+      expect_compilation();
       return take(runtime_.make_plan(whole, options));
     });
   }
+
+  /// Within use(): shaders may be compiled from here to its end, in the first execution too.
+  void expect_compilation() { compiles_.emplace(device_name()); }
 
   /// Fails in a process that was forked from the one that opened the session: it lacks the driver's threads,
   /// and these may have held locks.
@@ -68,10 +75,16 @@ class Session {
   [[nodiscard]] std::string device_name() const;
 
  private:
+  struct NoticeEnds {
+    std::optional<CompileNotice>& notice;
+    ~NoticeEnds() { notice.reset(); }
+  };
+
   const long process_ = this_process();
   std::mutex mutex_;
   Runtime runtime_;  // outlives the plans
   KeptPlans plans_;
+  std::optional<CompileNotice> compiles_;
   std::atomic<bool> lost_ = false;
 };
 

@@ -1,4 +1,5 @@
 """Devices, threads, interrupts, memory, and the end of a process."""
+import contextlib
 import gc
 import os
 import pathlib
@@ -323,3 +324,28 @@ def test_a_daemon_thread_that_begins_a_call_at_exit_ends():
         thread.start()
         """)
     assert done.returncode == 0 and done.stdout == "1\n" and not done.stderr, done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.parametrize("at_terminal", (True, False))
+def test_a_line_while_shaders_are_compiled(at_terminal):
+    """Once, at a terminal, if it takes long."""
+    program = """if True:
+        import numpy, vkattn
+        vkattn._native.set_patience(0)
+        for dims in (8, 12):
+            x = numpy.ones((1, 1, 1, dims), 'f4')
+            vkattn.attention(x, x, x)
+        """
+    if not at_terminal:
+        assert run(program).stderr == ""
+        return
+    ours, theirs = os.openpty()
+    done = subprocess.run([sys.executable, "-c", program], stderr=theirs, check=False, env=os.environ)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # the end of a terminal's output
+        while piece := os.read(ours, 4096):
+            said += piece
+    os.close(ours)
+    assert done.returncode == 0 and said.decode().count("compiles shaders, once for each kind of problem") == 1, said
