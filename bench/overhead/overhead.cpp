@@ -73,19 +73,49 @@ void plan_cold(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(planned(problem(), {}));
 }
 
-void record(benchmark::State& state) {
-  const AttentionPlan plan = planned(problem(), {});
-  const AttentionDesc& desc = plan.desc();
-  const auto bytes = static_cast<VkDeviceSize>(desc.query_heads * desc.kv_length * desc.head_dim * 4);
-  const Buffer buffers[] = {runtime->create_buffer(bytes).value(), runtime->create_buffer(bytes).value(),
-                            runtime->create_buffer(bytes).value(), runtime->create_buffer(bytes).value()};
+// A plan with its buffers.
+struct Prepared {
+  AttentionPlan plan = planned(problem(), {});
+  Buffer query = buffer(), key = buffer(), value = buffer(), output = buffer();
+  Buffer workspace = runtime->create_workspace(plan).value();
   AttentionTensors tensors;
-  tensors.query = buffers[0].range();
-  tensors.key = buffers[1].range();
-  tensors.value = buffers[2].range();
-  tensors.output = buffers[3].range();
-  const Buffer workspace = runtime->create_workspace(plan).value();
-  const Bindings bindings = plan.make_bindings(tensors, workspace.range()).value();
+
+  Prepared() {
+    tensors.query = query.range();
+    tensors.key = key.range();
+    tensors.value = value.range();
+    tensors.output = output.range();
+  }
+  [[nodiscard]] Buffer buffer() const {
+    const AttentionDesc& desc = plan.desc();
+    const auto bytes = static_cast<VkDeviceSize>(desc.query_heads * desc.kv_length * desc.head_dim * 4);
+    return runtime->create_buffer(bytes).value();
+  }
+  [[nodiscard]] Bindings bind() const { return plan.make_bindings(tensors, workspace.range()).value(); }
+};
+
+// Makes bindings and gives them up. The driver makes, writes and frees a descriptor set.
+void bind(benchmark::State& state) {
+  const Prepared prepared;
+  const Bindings keeps_the_pool = prepared.bind();
+  const Allocations count(state);
+  for (auto _ : state) benchmark::DoNotOptimize(prepared.bind());
+}
+
+// Writes other tensors into bindings.
+void rewrite(benchmark::State& state) {
+  const Prepared prepared;
+  Bindings bindings = prepared.bind();
+  const Allocations count(state);
+  for (auto _ : state) {
+    if (!prepared.plan.rewrite(bindings, prepared.tensors, prepared.workspace.range())) std::abort();
+  }
+}
+
+void record(benchmark::State& state) {
+  const Prepared prepared;
+  const AttentionPlan& plan = prepared.plan;
+  const Bindings bindings = prepared.bind();
   constexpr int kEach = 100;  // more calls for each timing, while the command buffer grows
   double seconds = 0;
   std::uint64_t allocations = 0;
@@ -126,6 +156,8 @@ void prewarm(benchmark::State& state) {
 }
 
 BENCHMARK(record)->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(64);
+BENCHMARK(bind)->Unit(benchmark::kMicrosecond);
+BENCHMARK(rewrite)->Unit(benchmark::kMicrosecond);
 BENCHMARK(plan_without_compiling)->Unit(benchmark::kMicrosecond);
 BENCHMARK(plan_warm)->Unit(benchmark::kMicrosecond)->UseRealTime();
 BENCHMARK(plan_cold)->Unit(benchmark::kMillisecond)->UseRealTime();

@@ -34,7 +34,10 @@ std::uint64_t Program::range_bytes(const ProgramTensor& tensor, std::uint64_t of
 
 BindingsState::~BindingsState() {
   if (!program) return;
-  for (std::size_t i = 0; i < sets.size(); ++i) program->objects_[i].pools->give_back(sets[i]);
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    const Program::LayoutObjects& objects = program->objects_[i];
+    objects.pools->give_back(std::span(sets).subspan(objects.first_set, objects.set_count), pools[i]);
+  }
 }
 
 Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
@@ -178,17 +181,19 @@ void Program::fill_push_constants(const ProgramStep& step, const BoundSet& bound
 }
 
 void Program::write(BindingsState& bindings, const ProgramCall& call) const {
-  std::vector<BoundSet> bound;
+  BoundSet one;
+  std::vector<BoundSet> many(desc_.sets.size() > 1 ? desc_.sets.size() : 0);
+  const std::span<BoundSet> bound = many.empty() ? std::span(&one, 1) : std::span(many);
   std::uint64_t parameter = 0;
   for (std::size_t i = 0; i < desc_.sets.size(); ++i) {
     const ProgramSet& set = desc_.sets[i];
     const VkDescriptorBufferInfo parameters{bindings.parameters.buffer(),
                                             bindings.parameters.offset() + parameter, set.parameters.size()};
-    bound.push_back(resolve(set, call, parameters));
+    bound[i] = resolve(set, call, parameters);
     const Slots& slots = layouts_[set.layout].slots;
     const SlotBuffers buffers = in_slots(bound[i], slots);
     std::array<VkWriteDescriptorSet, kMostBindings> writes;
-    fill_buffer_writes(buffers, bindings.set_of[i], std::span(writes).first(slots.count()));
+    fill_buffer_writes(buffers, bindings.sets[place_of_set_[i]], std::span(writes).first(slots.count()));
     device_->vk.vkUpdateDescriptorSets(device_->device, slots.count(), writes.data(), 0, nullptr);
     if (!set.parameters.empty()) {
       fill_parameters(set, bound[i], call, bindings.parameters.data() + parameter);
@@ -204,26 +209,23 @@ void Program::write(BindingsState& bindings, const ProgramCall& call) const {
 }
 
 Result<void> Program::take_sets(BindingsState& bindings, VkDescriptorPool pool) const {
-  bindings.set_of.resize(desc_.sets.size());
+  bindings.sets.resize(desc_.sets.size());
+  bindings.pools.reserve(objects_.size());
   for (const LayoutObjects& objects : objects_) {
-    std::vector<std::size_t> own;
-    for (std::size_t i = 0; i < desc_.sets.size(); ++i) {
-      if (&objects_of(desc_.sets[i]) == &objects) own.push_back(i);
-    }
-    auto sets = objects.pools->take(static_cast<std::uint32_t>(own.size()), pool);
-    if (!sets) return sets.error();
-    for (std::size_t i = 0; i < own.size(); ++i) bindings.set_of[own[i]] = sets->sets[i];
-    bindings.sets.push_back(*std::move(sets));
+    auto taken =
+        objects.pools->take(std::span(bindings.sets).subspan(objects.first_set, objects.set_count), pool);
+    if (!taken) return taken.error();
+    bindings.pools.push_back(*taken);
   }
   return {};
 }
 
-Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, VkDescriptorPool pool) const {
+Result<std::shared_ptr<BindingsState>> Program::bind(const ProgramCall& call, VkDescriptorPool pool) const {
   if (options_.push_descriptors) {
     return invalid("this plan was made with push_descriptors: record it with tensors in place of bindings");
   }
   if (Result<void> s = check(call); !s) return s.error();
-  auto bindings = std::make_unique<BindingsState>();
+  auto bindings = std::make_shared<BindingsState>();
   bindings->program = shared_from_this();
   if (desc_.steps.empty()) return bindings;
   // Parameters come before the sets, as sets of a caller's pool cannot be given back.

@@ -182,7 +182,21 @@ Result<void> Program::make_layouts() {
     auto pools = std::make_unique<DescriptorPools>(device_, shared->set_layout(), wanted.storage_buffers);
     objects_.push_back({std::move(shared), std::move(pools)});
   }
+  place_sets();
   return {};
+}
+
+// The sets of one allocation lie side by side.
+void Program::place_sets() {
+  place_of_set_.resize(desc_.sets.size());
+  std::size_t place = 0;
+  for (LayoutObjects& objects : objects_) {
+    objects.first_set = place;
+    for (std::size_t i = 0; i < desc_.sets.size(); ++i) {
+      if (&objects_of(desc_.sets[i]) == &objects) place_of_set_[i] = place++;
+    }
+    objects.set_count = place - objects.first_set;
+  }
 }
 
 Result<std::shared_ptr<const Pipeline>> Program::make_pipeline(const ProgramPass& pass,

@@ -210,8 +210,8 @@ struct StepRange {
 /// A call resolved to descriptor sets and parameters. Keeps its program alive.
 struct BindingsState {
   std::shared_ptr<const Program> program;
-  std::vector<DescriptorSets> sets;       ///< of each of Program::objects_
-  std::vector<VkDescriptorSet> set_of;    ///< of each set of the program
+  std::vector<VkDescriptorSet> sets;      ///< one for each set of the program, by UsedLayout's objects
+  std::vector<VkDescriptorPool> pools;    ///< of each of Program::objects_ from which sets were taken
   std::vector<std::byte> push_constants;  ///< of each step, side by side
   ParameterPiece parameters;              ///< of all sets
   StepRange steps;                        ///< of a whole execution
@@ -296,7 +296,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   /// Checks the call's ranges against the tensors and writes descriptor sets. They come from `pool` if it is
   /// not null.
-  [[nodiscard]] Result<std::unique_ptr<BindingsState>> bind(const ProgramCall& call,
+  [[nodiscard]] Result<std::shared_ptr<BindingsState>> bind(const ProgramCall& call,
                                                             VkDescriptorPool pool = VK_NULL_HANDLE) const;
   /// Points bindings of this program at another call's tensors.
   [[nodiscard]] Result<void> rewrite(BindingsState& bindings, const ProgramCall& call) const;
@@ -332,6 +332,8 @@ class Program : public std::enable_shared_from_this<Program> {
   struct LayoutObjects {
     std::shared_ptr<const PipelineLayout> layout;
     std::unique_ptr<DescriptorPools> pools;
+    std::size_t first_set = 0;  ///< in BindingsState::sets
+    std::size_t set_count = 0;
   };
   struct UsedLayout {
     Slots slots;
@@ -340,6 +342,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   Program(Shared<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
   [[nodiscard]] Result<void> make_layouts();
+  void place_sets();
   [[nodiscard]] Result<void> make_pipelines(PipelineNames& names) const;
   [[nodiscard]] Result<std::shared_ptr<const Pipeline>> make_pipeline(const ProgramPass& pass,
                                                                       PipelineNames& names) const;
@@ -376,6 +379,7 @@ class Program : public std::enable_shared_from_this<Program> {
   ProgramOptions options_;
   std::vector<UsedLayout> layouts_;
   std::vector<LayoutObjects> objects_;     ///< empty if there are no passes
+  std::vector<std::size_t> place_of_set_;  ///< of each set of the program, in BindingsState::sets
   std::uint32_t push_constant_bytes_ = 0;  ///< the most of a layout
   ProgramTensor workspace_;                ///< what check() asks of it
   std::vector<std::string> labels_;        ///< of the passes, for captures

@@ -127,7 +127,7 @@ RecordStatus Program::record(VkCommandBuffer commands, const BindingsState& bind
     begin_pass(commands, labels, step, last, bindings.steps);
     if (last == nullptr || last->set != step.set) {
       vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1,
-                                 &bindings.set_of[step.set], 0, nullptr);
+                                 &bindings.sets[place_of_set_[step.set]], 0, nullptr);
     }
     vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           desc_.layouts[set.layout].push_constant_bytes,
@@ -229,7 +229,7 @@ void Program::record_dispatch(VkCommandBuffer commands, const BindingsState& bin
   CommandLabels labels(vk, commands);
   const VkPipelineLayout layout = objects_of(desc_.sets.front()).layout->handle();
   begin_pass(commands, labels, desc_.steps.front(), nullptr, bindings.steps);
-  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, bindings.set_of.data(),
+  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, bindings.sets.data(),
                              0, nullptr);
   vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_constant_bytes_,
                         push_constants.data());

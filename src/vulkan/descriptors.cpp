@@ -32,57 +32,52 @@ Result<void> DescriptorPools::add_pool(std::uint32_t sets) {
   return {};
 }
 
-VkResult DescriptorPools::allocate(VkDescriptorPool pool, std::vector<VkDescriptorSet>& sets) const {
-  const std::vector<VkDescriptorSetLayout> layouts(sets.size(), layout_);
+VkResult DescriptorPools::allocate(VkDescriptorPool pool, std::span<VkDescriptorSet> sets) const {
+  std::vector<VkDescriptorSetLayout> many;
+  if (sets.size() > 1) many.assign(sets.size(), layout_);
   VkDescriptorSetAllocateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
   info.descriptorPool = pool;
-  info.descriptorSetCount = static_cast<std::uint32_t>(layouts.size());
-  info.pSetLayouts = layouts.data();
+  info.descriptorSetCount = static_cast<std::uint32_t>(sets.size());
+  info.pSetLayouts = many.empty() ? &layout_ : many.data();
   return device_->vk.vkAllocateDescriptorSets(device_->device, &info, sets.data());
 }
 
-Result<DescriptorSets> DescriptorPools::take(std::uint32_t count, VkDescriptorPool callers) {
-  DescriptorSets taken;
-  taken.sets.resize(count);
+Result<VkDescriptorPool> DescriptorPools::take(std::span<VkDescriptorSet> sets, VkDescriptorPool callers) {
   if (callers != VK_NULL_HANDLE) {
-    taken.pool = callers;
-    taken.is_callers = true;
-    if (VkResult result = allocate(callers, taken.sets); result != VK_SUCCESS) {
+    if (VkResult result = allocate(callers, sets); result != VK_SUCCESS) {
       return vulkan_error(result, "vkAllocateDescriptorSets from the pool that was given");
     }
-    return taken;
+    return VkDescriptorPool{VK_NULL_HANDLE};
   }
+  const auto count = static_cast<std::uint32_t>(sets.size());
   const std::lock_guard lock(mutex_);
-  const auto has_room = [&](const Pool& pool) { return pool.sets - pool.used >= count; };
   for (Pool& pool : pools_) {
-    if (!has_room(pool)) continue;
-    const VkResult result = allocate(pool.handle, taken.sets);
+    if (pool.sets - pool.used < count) continue;
+    const VkResult result = allocate(pool.handle, sets);
     // A pool in pieces refuses what it has room for.
     if (result == VK_ERROR_FRAGMENTED_POOL || result == VK_ERROR_OUT_OF_POOL_MEMORY) continue;
     if (result != VK_SUCCESS) return vulkan_error(result, "vkAllocateDescriptorSets");
     pool.used += count;
-    taken.pool = pool.handle;
-    return taken;
+    return pool.handle;
   }
   std::uint32_t all = 0;
   for (const Pool& pool : pools_) all += pool.sets;
   if (Result<void> s = add_pool(std::max(all, count)); !s) return s.error();
   Pool& pool = pools_.back();
-  if (VkResult result = allocate(pool.handle, taken.sets); result != VK_SUCCESS) {
+  if (VkResult result = allocate(pool.handle, sets); result != VK_SUCCESS) {
     return vulkan_error(result, "vkAllocateDescriptorSets");
   }
   pool.used = count;
-  taken.pool = pool.handle;
-  return taken;
+  return pool.handle;
 }
 
-void DescriptorPools::give_back(const DescriptorSets& taken) noexcept {
-  if (taken.is_callers || taken.sets.empty()) return;
+void DescriptorPools::give_back(std::span<const VkDescriptorSet> sets, VkDescriptorPool pool) noexcept {
+  if (pool == VK_NULL_HANDLE) return;
   const std::lock_guard lock(mutex_);
-  const auto count = static_cast<std::uint32_t>(taken.sets.size());
-  device_->vk.vkFreeDescriptorSets(device_->device, taken.pool, count, taken.sets.data());
-  for (Pool& pool : pools_) {
-    if (pool.handle == taken.pool) pool.used -= count;
+  const auto count = static_cast<std::uint32_t>(sets.size());
+  device_->vk.vkFreeDescriptorSets(device_->device, pool, count, sets.data());
+  for (Pool& each : pools_) {
+    if (each.handle == pool) each.used -= count;
   }
 }
 

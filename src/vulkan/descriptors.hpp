@@ -9,13 +9,6 @@
 
 namespace vkattn::detail {
 
-/// Sets of one allocation.
-struct DescriptorSets {
-  VkDescriptorPool pool = VK_NULL_HANDLE;
-  bool is_callers = false;  ///< the pool, which the sets go with
-  std::vector<VkDescriptorSet> sets;
-};
-
 /// Pools of one layout's sets, each as large as all before it, so that many bindings take few pools. Safe to
 /// use from several threads.
 class DescriptorPools {
@@ -28,10 +21,11 @@ class DescriptorPools {
   DescriptorPools& operator=(const DescriptorPools&) = delete;
   ~DescriptorPools();
 
-  /// From a pool of the caller's, or where that is null from one of these.
-  [[nodiscard]] Result<DescriptorSets> take(std::uint32_t count, VkDescriptorPool callers);
-  /// Frees them, unless they lie in a pool of the caller's.
-  void give_back(const DescriptorSets& sets) noexcept;
+  /// Allocates all of `sets` from a pool of the caller's, or if that is null from one of these. The result is
+  /// the pool for give_back(): null if it is the caller's, with which the sets go.
+  [[nodiscard]] Result<VkDescriptorPool> take(std::span<VkDescriptorSet> sets, VkDescriptorPool callers);
+  /// Frees the sets, if there is a pool.
+  void give_back(std::span<const VkDescriptorSet> sets, VkDescriptorPool pool) noexcept;
 
  private:
   struct Pool {
@@ -41,7 +35,7 @@ class DescriptorPools {
   };
 
   [[nodiscard]] Result<void> add_pool(std::uint32_t sets);
-  [[nodiscard]] VkResult allocate(VkDescriptorPool pool, std::vector<VkDescriptorSet>& sets) const;
+  [[nodiscard]] VkResult allocate(VkDescriptorPool pool, std::span<VkDescriptorSet> sets) const;
 
   const Shared<const DeviceState> device_;
   const VkDescriptorSetLayout layout_;
