@@ -215,7 +215,7 @@ TEST_F(ToolRecordedDevices, AreAllTold) {
 
 TEST_F(ToolRecordedDevices, ThatRefuseEndWithTheCodeOfDevices) {
   write_devices(R"({"name": "Small"}, {"name": "Large", "limits": {"max_stage_storage_buffers": 16}})");
-  const std::string command = "kernels 'h8 64x64 d64 mask=f32 sinks lse alibi=given' --capabilities gpu.json";
+  const std::string command = "kernels 'h8 64x64 d64 weights=probabilities lse' --capabilities gpu.json";
   const ToolResult result = run(command, kNoDevice);
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_TRUE(has(result.err, "1 of 2 devices cannot run this problem"));

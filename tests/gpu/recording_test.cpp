@@ -84,9 +84,11 @@ TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
   Ready it = ready("h2 33x40 d24 lse", {.deferred_compilation = true});
   EXPECT_FALSE(it.plan.is_compiled());
   const auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range()));
+#ifndef VKATTN_CHECKED  // a Debug build of the core asserts there
   const std::vector<std::byte> poison = outputs(it.run);
   ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { it.plan.record(c, bindings); }).ok());
   EXPECT_EQ(outputs(it.run), poison) << "nothing is recorded before the plan is compiled";
+#endif
   by_threads(4, [&](std::size_t) {
     const AttentionPlan copy = it.plan;
     must(copy.compile());
