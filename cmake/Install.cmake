@@ -97,7 +97,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/vkattn DESTINATION ${CMAKE_INSTA
         ${vkattn_not_by_default})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/vkattn-config.cmake.in ${PROJECT_BINARY_DIR}/vkattn-config.cmake
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
-# Before 1.0 a minor version may change the interface.
+# Minor versions add to the interface (docs/embedding.md, Versions).
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/vkattn-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/vkattn-config.cmake ${PROJECT_BINARY_DIR}/vkattn-config-version.cmake
         DESTINATION ${package_dir} COMPONENT vkattn_dev ${vkattn_not_by_default})

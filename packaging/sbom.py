@@ -11,7 +11,6 @@ import subprocess
 import sys
 
 
-
 def parts():
     """Name, Debian package and license of each library that is compiled into some of the files."""
     for line in pathlib.Path(__file__).with_name("parts.txt").read_text().splitlines():

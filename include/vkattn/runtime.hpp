@@ -61,11 +61,13 @@ struct RuntimeOptions {
   /// Let the device read and write the arrays of Runtime::compute() where they lie, without copies
   /// (VK_EXT_external_memory_host), if it shares the host's memory: CPUs and integrated GPUs. Arrays below 16
   /// KiB, those that begin at no multiple of their alignment, and memory that the driver does not take are
-  /// copied as before.
+  /// copied. If waiting for the device fails, arrays may still be written until the device is lost or the
+  /// Runtime ends: keep them until then.
   bool import_host_memory = false;
   /// Most plans that Runtime::compute(desc, …) keeps, those used last; 0: none. A plan holds its pipelines.
   std::size_t kept_plans = 64;
   /// Most buffers of up to 16 MiB, 64 MiB in all, that are kept when they are given up; 0: all are freed.
+  /// 4096 at most. Buffers may be given up on any thread.
   std::size_t kept_buffers = 32;
 };
 

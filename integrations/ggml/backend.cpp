@@ -37,7 +37,7 @@ struct Library {
 };
 
 Library& library() {
-  static Library instance;
+  static Library& instance = *new Library;  // never destroyed: programs free back ends at exit
   return instance;
 }
 

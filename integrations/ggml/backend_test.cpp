@@ -114,8 +114,17 @@ TEST_F(GgmlTest, WhatItDoesNotComputeIsLeftToOthers) {
   const Graph wide(shape, cpu_.get(), kSeed);
   EXPECT_FALSE(ggml_backend_supports_op(ours_.get(), &wide.node()));
   shape.head_dim = 64;
+  shape.queries = 8;
+  shape.mask = Mask::kShared;
   const Graph graph(shape, cpu_.get(), kSeed);
-  EXPECT_TRUE(ggml_backend_supports_op(ours_.get(), &graph.node()));
+  ASSERT_TRUE(ggml_backend_supports_op(ours_.get(), &graph.node()));
+  // Tensors that would be read beyond their ends: fewer rows of V, keys or rows of the mask than of K and Q.
+  ggml_tensor &value = *graph.node().src[2], &mask = *graph.node().src[3];
+  for (std::int64_t* const size : {&value.ne[1], &mask.ne[0], &mask.ne[1]}) {
+    --*size;
+    EXPECT_FALSE(ggml_backend_supports_op(ours_.get(), &graph.node()));
+    ++*size;
+  }
 }
 
 /// What a scheduler made of a small layer.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -27,6 +28,8 @@ using vkattn::ggml::Graph;
 using vkattn::ggml::Shape;
 
 constexpr std::uint64_t kSeed = 1;
+/// The error of an output with a NaN or infinity, as JSON has neither.
+constexpr double kInfiniteError = 1e300;
 
 /// The shape of a problem, or nothing if the problem has what this program does not know.
 std::optional<Shape> shape_of(const AttentionDesc& desc) {
@@ -60,11 +63,12 @@ std::optional<Shape> shape_of(const AttentionDesc& desc) {
   return shape;
 }
 
-double median_ms(ggml_backend_t backend, const Graph& graph, int repeat) {
+/// The median of so many executions; nothing if one fails.
+std::optional<double> median_ms(ggml_backend_t backend, const Graph& graph, int repeat) {
   std::vector<double> times;
   for (int i = 0; i < repeat; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    ggml_backend_graph_compute(backend, graph.graph());
+    if (ggml_backend_graph_compute(backend, graph.graph()) != GGML_STATUS_SUCCESS) return std::nullopt;
     times.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
@@ -82,9 +86,12 @@ std::string measure(const Shape& shape, const std::string& device, int repeat, i
   if (ggml_backend_graph_compute(backend.get(), graph.graph()) != GGML_STATUS_SUCCESS) {
     return "\"reason\": \"it failed\"";
   }
-  const double error = ggml::Float64(shape, graph).compare_some(graph.output()).error;
+  double error = ggml::Float64(shape, graph).compare_some(graph.output()).error;
+  if (!std::isfinite(error)) error = kInfiniteError;
+  const std::optional<double> ms = median_ms(backend.get(), graph, repeat);
+  if (!ms) return "\"reason\": \"it failed after the first time\"";
   std::ostringstream text;
-  text << "\"median_ms\": " << median_ms(backend.get(), graph, repeat) << ", \"error\": " << error;
+  text << "\"median_ms\": " << *ms << ", \"error\": " << error;
   return text.str();
 }
 

@@ -74,9 +74,13 @@ float slope(std::int64_t head, std::int64_t heads, float max_bias) {
 /// A mask of ggml is float16 (key, query, head, batch), and repeats over heads and batch entries.
 std::string describe_mask(const ggml_tensor& node, Problem& problem) {
   const ggml_tensor& mask = *node.src[kMask];
-  if (mask.type != GGML_TYPE_F16) return "the mask is no float16";
-  const std::int64_t heads = mask.ne[2], batch = mask.ne[3];
   AttentionDesc& desc = problem.desc;
+  if (mask.type != GGML_TYPE_F16) return "the mask is no float16";
+  if (mask.nb[0] != sizeof(std::uint16_t)) return "the mask has gaps between the elements of a row";
+  if (mask.ne[0] < desc.kv_length || mask.ne[1] < desc.query_length) {
+    return "the mask has fewer keys or rows than K or Q";
+  }
+  const std::int64_t heads = mask.ne[2], batch = mask.ne[3];
   const bool repeats = (heads == 1 || heads == desc.query_heads) && (batch == 1 || batch == desc.batch);
   problem.expands_mask = !repeats || parameter(node, kMaxBias) > 0;
   if (!problem.expands_mask) {
@@ -98,6 +102,7 @@ std::string describe_mask(const ggml_tensor& node, Problem& problem) {
 
 std::string describe_shape(const ggml_tensor& node, AttentionDesc& desc) {
   const ggml_tensor &query = *node.src[kQuery], &key = *node.src[kKey], &value = *node.src[kValue];
+  if (key.ne[1] != value.ne[1]) return "K and V differ in rows";
   if (key.ne[2] != value.ne[2]) return "K and V differ in heads";
   if (query.ne[3] != key.ne[3] || query.ne[3] != value.ne[3]) return "Q, K and V differ in batch entries";
   desc.batch = query.ne[3];

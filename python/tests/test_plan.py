@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import vkattn
+from vkattn import _arrays
 
 
 @pytest.mark.parametrize("dtype, shape", [("float32", (3, 5)), ("float16", (7,)), ("bool", (2, 3)), ("int32", (4,)),
@@ -43,6 +44,13 @@ def test_dlpack_gives_copies_in_host_memory(random):
         array.__dlpack__(dl_device=(2, 0))
     with pytest.raises(ValueError, match="without a copy"):
         array.__array__(copy=False)
+
+
+def test_dlpack_refuses_bfloat16():
+    array = vkattn.array(np.zeros((2, 3), _arrays.bfloat16_type()))
+    assert array.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError, match=r"has no bfloat16; use numpy\(\), or vkattn.torch.from_numpy\(\)"):
+        array.__dlpack__()
 
 
 def test_attention_on_arrays_on_the_device(qkv, monkeypatch):

@@ -93,9 +93,12 @@ def test_invalid_calls_fail_as_without_vkattn(change):
 
 def test_samples_of_errors():
     operator, _ = samples_of(torch.float32)
+    errors = errors_of(operator)
+    if not errors:
+        pytest.skip("this PyTorch has no invalid calls for it")
     with vkattn.torch.replaces_sdpa(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for error in errors_of(operator):
+        for error in errors:
             sample = error.sample_input
             with pytest.raises(error.error_type, match=error.error_regex):
                 operator(sample.input, *sample.args, **sample.kwargs)

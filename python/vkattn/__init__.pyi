@@ -55,7 +55,27 @@ def attention(
     dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
     attn_mask: Union[_Any, None] = None, dropout_p: float = 0.0,
-) -> Any: ...
+) -> Union[Array, Tuple[Array, ...]]: ...
+@overload
+def attention(
+    query: _Any, key: Array, value: _Any, mask: Union[_Any, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, return_lse: bool = False,
+    return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+    attn_mask: Union[_Any, None] = None, dropout_p: float = 0.0,
+) -> Union[Array, Tuple[Array, ...]]: ...
+@overload
+def attention(
+    query: _Any, key: _Any, value: Array, mask: Union[_Any, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
+    dropout_seed: Union[int, None] = None, return_lse: bool = False,
+    return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+    attn_mask: Union[_Any, None] = None, dropout_p: float = 0.0,
+) -> Union[Array, Tuple[Array, ...]]: ...
 @overload
 def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,

@@ -18,7 +18,7 @@ class Array:
     dtype   NumPy's, or bfloat16 of ml_dtypes; without it a type of one field, bfloat16, that has the bits
 
     numpy(), numpy.asarray() and DLPack (numpy.from_dlpack(), torch.from_dlpack()) copy it to host memory, so they
-    refuse copy=False. With the last reference its memory serves other arrays, or is freed.
+    refuse copy=False; DLPack of NumPy has no bfloat16, and refuses it. With the last reference its memory serves other arrays, or is freed.
     """
 
     __slots__ = ("_native", "_session", "dtype", "shape")
@@ -78,7 +78,7 @@ class Array:
         """A DLPack capsule of a new copy in host memory, as the array API standard has it.
 
         stream must be None, as host memory has no streams; dl_device None or the CPU, (1, 0). copy=False is a
-        BufferError.
+        BufferError, and so is bfloat16.
         """
         if stream is not None:
             raise RuleError(f"stream is {_arguments.said(stream)} but must be None: DLPack gives a copy of a vkattn.Array "
@@ -89,6 +89,8 @@ class Array:
         if copy is not None and not copy:
             raise BufferError("a vkattn.Array lies on a device: DLPack cannot give it without a copy; give no "
                               "copy=False")
+        if _arrays.is_bfloat16(self.dtype):
+            raise BufferError("DLPack of NumPy has no bfloat16; use numpy(), or vkattn.torch.from_numpy()")
         array = self.numpy()
         # NumPy before 2.1 gives a capsule of the first version, which consumers must take.
         return array.__dlpack__(max_version=max_version) if max_version and _KNOWS_VERSIONS else array.__dlpack__()

@@ -1,5 +1,6 @@
 // Choices of kernels, and a driver's statistics, in C.
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -167,16 +168,19 @@ vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline
 
 vkattn_result vkattn_plan_get_memory(const vkattn_plan* plan, vkattn_memory* memory, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (Result<void> s = c::check_given({{plan, "plan"}, {memory, "memory"}}); !s) return s;
+    if (Result<void> s = c::check_given({{plan, "plan"}}); !s) return s;
+    const auto given = c::read(memory, vkattn_memory_init, "vkattn_memory");
+    if (!given) return given.error();
     const auto told = c::plan_of(*plan).memory();
     if (!told) return told.error();
-    *memory = {told->workspace_bytes,
-               told->parameter_bytes,
-               told->spirv_bytes,
-               told->code_bytes,
-               told->total_bytes(),
-               told->pipelines,
-               0};
+    vkattn_memory all = *given;
+    all.workspace_bytes = told->workspace_bytes;
+    all.parameter_bytes = told->parameter_bytes;
+    all.spirv_bytes = told->spirv_bytes;
+    all.code_bytes = told->code_bytes;
+    all.total_bytes = told->total_bytes();
+    all.pipelines = told->pipelines;
+    std::memcpy(memory, &all, given->struct_size);
     return {};
   });
 }

@@ -156,6 +156,10 @@ Result<RecordOptions> record_options(const vkattn_record_options* given) {
   if (given == nullptr) return RecordOptions{};
   const auto c = read(given, vkattn_record_options_init, "vkattn_record_options");
   if (!c) return c.error();
+  if (c->timestamp_reserved != 0) {
+    return invalid("vkattn_record_options::timestamp_reserved is ", c->timestamp_reserved,
+                   " but must be 0: call the structure's init function first");
+  }
   return RecordOptions{c->first_dispatch, c->dispatch_count, c->wait_for_earlier != 0, c->timestamps,
                        c->first_timestamp};
 }

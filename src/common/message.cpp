@@ -68,6 +68,22 @@ std::string join(std::span<const MessagePart> parts) {
   return text;
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  std::size_t end = std::min(text.size(), kMost);
+  const auto is_inside_character = [&] { return (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U; };
+  while (end < text.size() && end + 3 > kMost && is_inside_character()) --end;
+  std::string shown(text.substr(0, end));
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7f) c = '?';
+  }
+  return end < text.size() ? shown + "…" : shown;
+}
+
+std::string quoted_name(std::string_view text) {
+  return "'" + printable(text) + "'";
+}
+
 std::string to_string(VkResult result) {
   switch (result) {
     case VK_SUCCESS:

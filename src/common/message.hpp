@@ -80,6 +80,12 @@ template <class... Parts>
   return join(std::array<MessagePart, sizeof...(Parts)>{MessagePart(parts)...});
 }
 
+/// Foreign text for messages: at most 60 bytes of it, whole characters of UTF-8, and control characters as
+/// '?'.
+[[nodiscard]] std::string printable(std::string_view text);
+/// The same in quotes.
+[[nodiscard]] std::string quoted_name(std::string_view text);
+
 /// The name of a VkResult, or its number.
 [[nodiscard]] std::string to_string(VkResult result);
 

@@ -259,15 +259,6 @@ std::string safetensors_header_text(std::span<const StoredTensor> tensors,
   return all;
 }
 
-std::string quoted_name(std::string_view text) {
-  constexpr std::size_t kMost = 60;
-  std::string shown(text.substr(0, kMost));
-  for (char& c : shown) {
-    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7f) c = '?';
-  }
-  return "'" + shown + (text.size() > kMost ? "…'" : "'");
-}
-
 std::string shape_text(std::span<const std::int64_t> shape) {
   constexpr std::size_t kMost = 16;
   std::string text;

@@ -30,8 +30,6 @@ struct SafetensorsHeader {
 [[nodiscard]] std::string safetensors_header_text(std::span<const StoredTensor> tensors,
                                                   const std::map<std::string, std::string>& metadata);
 
-/// In quotes, for messages: at most 60 bytes of it, and control characters as '?'.
-[[nodiscard]] std::string quoted_name(std::string_view text);
 /// (2, 3), as Python prints it.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 

@@ -3,6 +3,7 @@
 
 #include <vulkan/vulkan_core.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <limits>
@@ -22,6 +23,7 @@ namespace {
 using detail::invalid;
 using detail::JsonReader;
 using detail::message;
+using detail::printable;
 
 constexpr const char* kWriteAnew = "; write it anew with `vkattn devices --json`";
 
@@ -52,7 +54,7 @@ bool parse_type(std::string_view text, DeviceType& type) {
 /// Reads the devices of a text that is JSON. The first value that is wrong is the error.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : json_(text) {}
+  explicit Reader(std::string_view text) : text_(text), json_(text) {}
 
   Result<std::vector<Capabilities>> devices();
 
@@ -62,49 +64,67 @@ class Reader {
     if (!error_) error_ = invalid(words...);
     return false;
   }
+  /// Refuses the value that begins at a byte of the text, and tells it.
+  bool refuse_value(const std::string& path, std::size_t byte, std::string_view words) {
+    if (error_) return false;
+    const std::string_view rest = text_.substr(byte);
+    JsonReader value(rest);
+    (void)value.skip();  // check_text() has passed over it
+    const std::size_t begin = std::min(rest.find_first_not_of(" \t\r\n"), value.byte());
+    return refuse(path, " is ", detail::quoted_name(rest.substr(begin, value.byte() - begin)), words);
+  }
   bool read_device(const std::string& path);
   bool read_member(const std::string& path, std::string_view group, std::string_view name,
                    Capabilities& device);
 
   // Each reads a value, or refuses it by its path.
   bool read(const std::string& path, std::string& value) {
-    return json_.read(value) || refuse(path, " is no text");
+    const std::size_t at = json_.byte();
+    return json_.read(value) || refuse_value(path, at, ", not a text");
   }
   bool read(const std::string& path, bool& value) {
-    return json_.read(value) || refuse(path, " is neither true nor false");
+    const std::size_t at = json_.byte();
+    return json_.read(value) || refuse_value(path, at, ", not true or false");
   }
   template <class Number>
   requires(std::is_unsigned_v<Number>) bool read(const std::string& path, Number& value) {
+    const std::size_t at = json_.byte();
     std::uint64_t wide = 0;
     constexpr auto kMost = std::numeric_limits<Number>::max();
-    if (!json_.read(wide) || wide > kMost) return refuse(path, " is no whole number from 0 to ", kMost);
+    if (!json_.read(wide) || wide > kMost)
+      return refuse_value(path, at, message(", not a whole number from 0 to ", kMost));
     value = static_cast<Number>(wide);
     return true;
   }
   bool read(const std::string& path, DeviceType& value) {
+    const std::size_t at = json_.byte();
     std::string word;
-    return (read(path, word) && parse_type(word, value)) || refuse(path, " is no type of a device");
+    return (read(path, word) && parse_type(word, value)) ||
+           refuse_value(path, at, ", not a type of a device");
   }
   bool read(const std::string& path, std::array<std::uint32_t, 3>& values) {
+    const std::size_t at = json_.byte();
     std::size_t count = 0;
     const bool is_good = json_.array([&] {
       if (count == values.size()) return refuse(path, " has more than 3 numbers");
       return read(path, values[count++]);
     });
-    return (is_good && count == values.size()) || refuse(path, " is no list of 3 numbers");
+    return (is_good && count == values.size()) || refuse_value(path, at, ", not a list of 3 numbers");
   }
   template <class Element>
   bool read(const std::string& path, std::vector<Element>& elements) {
+    const std::size_t at = json_.byte();
     elements.clear();
     const bool is_good = json_.array([&] {
       const std::string place = message(path, "[", elements.size(), "]");
       return read_element(place, elements.emplace_back());
     });
-    return is_good || refuse(path, " is no list of objects");
+    return is_good || refuse_value(path, at, ", not a list of objects");
   }
   template <class Element>
   bool read_element(const std::string& path, Element& element);
 
+  std::string_view text_;
   JsonReader json_;
   std::optional<Error> error_;
   std::vector<Capabilities> devices_;
@@ -113,8 +133,9 @@ class Reader {
 
 template <class Element>
 bool Reader::read_element(const std::string& path, Element& element) {
+  const std::size_t at = json_.byte();
   const bool is_good = json_.object([&](std::string_view name) {
-    const std::string place = message(path, ".", name);
+    const std::string place = message(path, ".", printable(name));
     bool is_known = false, is_read = false;
     detail::for_each_field(static_cast<const Element*>(nullptr), [&](std::string_view row, auto member) {
       if (is_known || row != name) return;
@@ -123,7 +144,7 @@ bool Reader::read_element(const std::string& path, Element& element) {
     });
     return is_known ? is_read : refuse(place, " is no field of this version", kWriteAnew);
   });
-  return is_good || refuse(path, " is no object");
+  return is_good || refuse_value(path, at, ", not an object");
 }
 
 bool Reader::read_member(const std::string& path, std::string_view group, std::string_view name,
@@ -134,9 +155,10 @@ bool Reader::read_member(const std::string& path, std::string_view group, std::s
     is_known = true;
     if constexpr (std::is_same_v<decltype(member), std::uint32_t Capabilities::*>) {
       if (member == &Capabilities::api_version) {
+        const std::size_t at = json_.byte();
         std::string words;
         is_read = (json_.read(words) && parse_version(words, device.api_version)) ||
-                  refuse(path, " is no version of Vulkan such as \"1.3.230\"");
+                  refuse_value(path, at, ", not a version of Vulkan such as \"1.3.230\"");
         return;
       }
     }
@@ -226,20 +248,22 @@ Result<void> check(const Capabilities& device, const std::string& path) {
 bool Reader::read_device(const std::string& path) {
   Capabilities device;
   std::string rejected;
+  const std::size_t begin = json_.byte();
   const bool is_good = json_.object([&](std::string_view name) {
-    const std::string place = message(path, ".", name);
+    const std::string place = message(path, ".", printable(name));
     if (name == "index" || name == "kernels") return json_.skip();  // what the tool has found out
     if (name == "rejected") return read(place, rejected);
     if (!is_group(name)) return read_member(place, "", name, device);
     const std::string group(name);
+    const std::size_t at = json_.byte();
     const bool is_object = json_.object([&](std::string_view field) {
-      return read_member(message(place, ".", field), group, field, device);
+      return read_member(message(place, ".", printable(field)), group, field, device);
     });
-    return is_object || refuse(place, " is no object");
+    return is_object || refuse_value(place, at, ", not an object");
   });
-  if (!is_good) return refuse(path, " is no object");
+  if (!is_good) return refuse_value(path, begin, ", not an object");
   if (!rejected.empty()) {
-    rejected_ = message(device.device_name, ": ", rejected);
+    rejected_ = message(printable(device.device_name), ": ", printable(rejected));
     return true;
   }
   const Result<void> plausible = check(device, path);
@@ -252,8 +276,9 @@ Result<std::vector<Capabilities>> Reader::devices() {
   std::size_t count = 0;
   const bool is_good = json_.object([&](std::string_view name) {
     if (name != "devices") return json_.skip();
+    const std::size_t at = json_.byte();
     const bool is_list = json_.array([&] { return read_device(message("devices[", count++, "]")); });
-    return is_list || refuse("devices is no list");
+    return is_list || refuse_value("devices", at, ", not a list");
   });
   if (error_) return *std::move(error_);
   if (is_good && !devices_.empty()) return std::move(devices_);

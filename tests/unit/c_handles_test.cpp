@@ -12,9 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include "c/convert.hpp"
 #include "c/handles.hpp"
 #include "c/live_handles.hpp"
 #include "support/initial.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
 
 namespace vkattn {
@@ -22,6 +24,7 @@ namespace {
 
 using tests::has;
 using tests::initial;
+using tests::message_of;
 
 const void* address(std::uintptr_t number) {
   return reinterpret_cast<const void*>(number * 16);
@@ -142,7 +145,7 @@ TEST_F(DeadHandles, OfPlansAreRefused) {
   refused(vkattn_plan_get_arithmetic_type(plan_, &type, &error_), "plan");
   refused(vkattn_plan_get_pipelines(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_dispatches(plan_, nullptr, &count_, &error_), "plan");
-  vkattn_memory memory{};
+  auto memory = initial(vkattn_memory_init);
   refused(vkattn_plan_get_memory(plan_, &memory, &error_), "plan");
   refused(vkattn_plan_get_estimates(plan_, nullptr, &count_, &error_), "plan");
   refused(vkattn_plan_get_statistics(plan_, nullptr, &count_, &error_), "plan");
@@ -230,7 +233,12 @@ TEST(CInterface, ReservedMembersAreZero) {
   expect_reserved_is_zero(vkattn_merge_desc_init, "vkattn_merge_desc");
   expect_reserved_is_zero(vkattn_plan_options_init, "vkattn_plan_options");
   expect_reserved_is_zero(vkattn_record_options_init, "vkattn_record_options");
+  expect_reserved_is_zero(vkattn_memory_init, "vkattn_memory");
   expect_reserved_is_zero(vkattn_score_function_desc_init, "vkattn_score_function_desc");
+  auto options = initial(vkattn_record_options_init);
+  options.timestamp_reserved = 3;
+  EXPECT_TRUE(has(message_of(c::record_options(&options)),
+                  "vkattn_record_options::timestamp_reserved is 3 but must be 0"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 /* Uses the C interface from C99: everything in it is declared, and structures have the sizes that programs
-   were compiled with. c_interface_test.cpp compares the output with tests/unit/c_interface.txt. */
+   were compiled with. c_interface_list_test.cpp compares the output with tests/unit/c_interface.txt. */
 #include <vkattn/vkattn.h>
 
 #include <stdio.h>

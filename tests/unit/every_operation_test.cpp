@@ -19,6 +19,7 @@
 #include "c/tensors.hpp"
 #include "support/c_problem.hpp"
 #include "support/host_vulkan.hpp"
+#include "support/initial.hpp"
 #include "support/must.hpp"
 #include "support/small_problems.hpp"
 #include "unit/build.hpp"
@@ -144,7 +145,7 @@ TYPED_TEST(EveryOperation, TellsItsMemory) {
   EXPECT_GT(memory.spirv_bytes, memory.pipelines * 1000U) << "no shader is smaller";
   EXPECT_EQ(memory.code_bytes, 0U) << "the plan keeps no statistics";
   EXPECT_EQ(memory.total_bytes(), needs.workspace_bytes + needs.parameter_bytes);
-  vkattn_memory in_c{};
+  auto in_c = initial(vkattn_memory_init);
   vkattn_plan* plan = nullptr;
   c::give(std::make_unique<vkattn_plan>(c::AnyPlan(this->plan_)), &plan);
   ASSERT_EQ(vkattn_plan_get_memory(plan, &in_c, nullptr), VKATTN_SUCCESS);

@@ -109,7 +109,7 @@ VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
 /** The key of such a problem, as vkattn_plan_key_attention. */
 VKATTN_API vkattn_result vkattn_plan_key_multi_head_attention_backward(
     const vkattn_multi_head_attention_backward_desc* desc, char* text, size_t* bytes, vkattn_error* error);
-/** Likewise. */
+/** Refuses, as vkattn_supports_multi_head_attention. */
 VKATTN_API vkattn_result vkattn_supports_multi_head_attention_backward(const vkattn_capabilities* capabilities,
                                                                        const vkattn_multi_head_attention_backward_desc* desc,
                                                                        const vkattn_plan_options* options,

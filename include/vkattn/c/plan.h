@@ -215,6 +215,8 @@ VKATTN_API vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkat
 
 /** Bytes that a plan holds, or needs of its caller, as far as they are known: PlanMemory of vkattn/statistics.hpp. */
 typedef struct vkattn_memory {
+  uint32_t struct_size;     /**< set by the init function */
+  void* next;               /**< null */
   uint64_t workspace_bytes, /**< of the caller's workspace, for each execution that may overlap another */
       parameter_bytes,      /**< of host-visible memory, for each bindings */
       spirv_bytes,          /**< of SPIR-V that the pipelines are compiled from, which drivers do not keep */
@@ -223,7 +225,8 @@ typedef struct vkattn_memory {
   uint32_t pipelines;       /**< that differ; those that several plans share count in each */
   uint32_t reserved; /**< 0 */
 } vkattn_memory;
-/** Tells the memory of a plan of any kind. */
+VKATTN_INIT_FUNCTIONS(vkattn_memory)
+/** Fills `memory`, for which its init function was called, for a plan of any kind. */
 VKATTN_API vkattn_result vkattn_plan_get_memory(const vkattn_plan* plan, vkattn_memory* memory, vkattn_error* error);
 
 /** One number that a driver tells of a pipeline, such as registers or spills. */
