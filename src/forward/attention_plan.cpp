@@ -64,9 +64,9 @@ class AttentionOperation final : public OperationOf<AttentionOperation, Attentio
     const auto selection = select_kernel(desc(), capabilities, options);
     if (!selection) return {};
     const auto layout = lay_out({desc(), capabilities, selection->config, options});
-    const bool merges = layout && layout->combines_in_kernel();
+    const bool in_kernel = layout && layout->combines_in_kernel();
     return message(selection->config.name, " (", selection->config.shader, ")",
-                   merges ? ", parts merged in the kernel" : "");
+                   in_kernel ? ", parts merged in the kernel" : "");
   }
   [[nodiscard]] std::string problem_lines() const override;
   [[nodiscard]] std::string kernel_lines() const override;
