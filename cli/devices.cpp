@@ -16,7 +16,7 @@
 namespace vkattn::cli {
 namespace {
 
-constexpr std::size_t kDeviceLabelWidth = 16;
+constexpr std::size_t kDeviceLabelWidth = 20;
 constexpr std::size_t kDeviceIndent = 3;
 
 std::string yes_no(bool value) {

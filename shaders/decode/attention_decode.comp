@@ -14,7 +14,7 @@
 //                  scores + 4 * kQueryParts where kQueryInRegisters = 32 + 32 + 16 + 32
 //   shared memory  16 * max(VKATTN_DECODE_QUERY_STAGE4, VKATTN_DECODE_MERGE_STAGE4) + 8 * VKATTN_DECODE_GROUP_STAGE
 //                  bytes = 16 * max(4 * 2 * 16, 2 * 2 * 128) + 8 * 4 * 8 = 8,448, with kMergeRows = 2
-//   combining      kRows * kPartsInFlight elements in flight = 32 registers
+//   combining      kRows * kPartsInFlight elements in flight + 3 * kRows = 44 registers
 //   memory         each multiply-add reads e / kTileRows bytes of K and V = 1/2
 //   stages         the loop reads none, except queries that are not in registers: 4 / kKeys bytes for each multiply-add
 //                  of Q K^T

@@ -10,7 +10,7 @@
 // Budget. Example: 8 lanes, 4 rows, 8 keys a lane; 128 dims of e = 4 bytes in Q, K and V.
 //   registers      kRows * kLaneKeys scores + 4 * kRows of Q + 4 of K, or 4 * kRows sums + 4 of V + kRows weights = 32 + 20
 //   shared memory  4 bytes for each word of VKATTN_LANE_DECODE_*_STAGE: queries, sums, weights and rows of keys = 5,664
-//                  bytes
+//                  bytes, or 5,156 where no key is looked up
 //   memory         each multiply-add reads e / kRows bytes of K and V = 1
 //   stages         4 / (kThreads * kLaneKeys) bytes of Q and 4 / (4 * kThreads) of weights for each multiply-add; each step
 //                  reads and writes the sums
@@ -62,7 +62,7 @@ shared float sum_stage[VKATTN_LANE_DECODE_SUM_STAGE(kRows, kValueDim, kThreads)]
 // touched: nobody reads these, but a compiler must keep what is stored.
 shared float weight_stage[VKATTN_LANE_DECODE_WEIGHT_STAGE(kRows, kLaneKeys, kThreads)];
 // Rows of the step's keys in K, then in V, where these need a look-up: it is done once a step.
-shared uint row_stage[VKATTN_LANE_DECODE_ROW_STAGE(kLaneKeys, kThreads)];
+shared uint row_stage[kLooksUpKeys ? VKATTN_LANE_DECODE_ROW_STAGE(kLaneKeys, kThreads) : 1];
 
 // A lane's arrays are globals, as GLSL passes arrays by copying them. The rows' numbers are equal in all lanes, except
 // row_sum, which has the lane's own keys.

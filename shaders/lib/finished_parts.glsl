@@ -19,8 +19,8 @@ layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) coherent buffer
 layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) coherent buffer FinishedParts { uint finished_parts[]; };
 #endif
 
-// What any invocation of the workgroup did before it, in coherent buffers or in shared memory, comes before what any of
-// them does after it. The counts carry this order from one workgroup to another.
+// All that the workgroup's invocations did before the barrier, in coherent buffers or shared memory, comes before all that
+// they do after it. The counts carry this order from one workgroup to another.
 void parts_barrier() {
   controlBarrier(gl_ScopeWorkgroup, gl_ScopeDevice, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
                  gl_SemanticsAcquireRelease);

@@ -7,7 +7,7 @@
 #include "lib/tensors.glsl"
 
 layout(set = 0, binding = VKATTN_BINDING_PARTIALS, std430) buffer Partials { float partials[]; };
-// The same, where other workgroups of the dispatch read them.
+// The partial results again, for dispatches in which other workgroups read them.
 layout(set = 0, binding = VKATTN_BINDING_PARTIALS, std430) coherent buffer CoherentPartials { float coherent_partials[]; };
 
 void store_partial(uint index, float value) {

@@ -4,8 +4,9 @@
 //   part 0   | element | element | ... | lse |    the parts are added in their order, kParts of them in flight, so that
 //   part 1   | element | element | ... | lse |    two runs give the same bits
 //
-// Budget: 2 * kParts + 3 registers (elements, log-sum-exps; maximum, sum, result) = 67; no shared memory; for each part of an
-// element 12 bytes are read: the element, and twice the part's log-sum-exp, at one address for the whole workgroup.
+// Budget: 2 * kParts + 3 registers (elements, log-sum-exps; maximum, sum, result) = 67 with kParts = 32; no shared memory; for
+// each part of an element 12 bytes are read: the element, and twice the part's log-sum-exp, at one address for the whole
+// workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -29,7 +29,7 @@
 #define VKATTN_DECODE_PARTS_IN_FLIGHT(ROWS) ((ROWS) == 1 ? 16 : 32 / (ROWS))
 
 // lane_decode, in words: queries by dim, sums of whole passes over THREADS quads of dims, a step's probabilities with one word
-// more for each of THREADS lanes, and rows of its keys in K and V.
+// more for each of THREADS lanes, and rows of its keys in K and V (1 word if none is looked up).
 #define VKATTN_LANE_DECODE_QUERY_STAGE(ROWS, HEAD_DIM) ((ROWS) * (((HEAD_DIM) + 3) / 4 * 4))
 #define VKATTN_LANE_DECODE_SUM_STAGE(ROWS, VALUE_DIM, THREADS) \
   ((ROWS) * 4 * (THREADS) * (((VALUE_DIM) + 4 * (THREADS) - 1) / (4 * (THREADS))))

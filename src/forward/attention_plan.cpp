@@ -63,7 +63,10 @@ class AttentionOperation final : public OperationOf<AttentionOperation, Attentio
     if (desc().is_empty()) return {};
     const auto selection = select_kernel(desc(), capabilities, options);
     if (!selection) return {};
-    return message(selection->config.name, " (", selection->config.shader, ")");
+    const auto layout = lay_out({desc(), capabilities, selection->config, options});
+    const bool in_kernel = layout && layout->combines_in_kernel();
+    return message(selection->config.name, " (", selection->config.shader, ")",
+                   in_kernel ? ", parts merged in the kernel" : "");
   }
   [[nodiscard]] std::string problem_lines() const override;
   [[nodiscard]] std::string kernel_lines() const override;

@@ -10,6 +10,7 @@
 #include "attention/features.hpp"
 #include "attention/params.hpp"
 #include "attention/tensor_table.hpp"
+#include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "forward/attention_program.hpp"
 #include "vkattn_core_shaders.hpp"
@@ -130,14 +131,15 @@ std::uint32_t first_partial(const LayoutRequest& request) {
 GatheredBuffer gathered_buffer(const LayoutRequest& request, const KvSplit& split, const Window& window) {
   const AttentionDesc& desc = request.desc;
   const std::uint64_t alignment = binding_alignment(request.capabilities);
-  const auto rows = static_cast<std::uint64_t>(workspace_rows(desc, window));
+  const std::int64_t rows = workspace_rows(desc, window);
+  const std::int64_t row_bytes = 4 * split.splits * (desc.value_dim + 1);
   GatheredBuffer buffer;
   if (has_features(desc)) buffer.places.push_back({VKATTN_BINDING_FEATURE_PARAMS, 0, sizeof(FeatureParams)});
   buffer.bytes = std::uint64_t{4} * first_partial(request);
-  buffer.bytes += rows * static_cast<std::uint64_t>(4 * split.splits * (desc.value_dim + 1));
+  buffer.bytes += static_cast<std::uint64_t>(saturating_multiply(rows, row_bytes));
   if (needs_row_lse(desc) && !desc.has_lse) {
     buffer.places.push_back({VKATTN_BINDING_LSE, buffer.bytes});
-    buffer.bytes += 4 * rows;
+    buffer.bytes += 4 * static_cast<std::uint64_t>(rows);
   }
   for (const TensorRow& row : tensor_table()) {
     if (!is_copied(request, row)) continue;
@@ -149,14 +151,6 @@ GatheredBuffer gathered_buffer(const LayoutRequest& request, const KvSplit& spli
     buffer.bytes += alignment + round_up(bytes, std::uint64_t{4});
   }
   return buffer;
-}
-
-std::int64_t copied_mask_bytes(const LayoutRequest& request) {
-  const Window whole = whole_window(request.desc);
-  const TensorRow& mask = row_of(&AttentionTensors::mask);
-  if (!is_copied(request, mask)) return 0;
-  return divide_up(tensor_window(mask, request.desc, whole).bytes,
-                   std::max<std::int64_t>(workspace_rows(request.desc, whole), 1));
 }
 
 Result<void> add_gathering(const LayoutRequest& request, const ForwardLayout& layout, std::uint32_t passes,

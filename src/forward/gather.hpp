@@ -32,8 +32,6 @@ struct GatheredBuffer {
 /// The buffer of a window.
 [[nodiscard]] GatheredBuffer gathered_buffer(const LayoutRequest& request, const KvSplit& split,
                                              const Window& window);
-/// Bytes of the mask that are copied, for each row of queries: windows are cut by them too.
-[[nodiscard]] std::int64_t copied_mask_bytes(const LayoutRequest& request);
 
 /// Turns a program without passes that has a set for each window into one that gathers. Its `passes` (kernel,
 /// combine, weights) are to be added with their numbers as layouts; set w of pass p is p * windows + w.

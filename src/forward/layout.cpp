@@ -6,6 +6,7 @@
 
 #include "attention/features.hpp"
 #include "attention/tensor_table.hpp"
+#include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "forward/attention_program.hpp"
@@ -115,6 +116,12 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
                         " are possible");
 }
 
+// Bytes of the workspace for a window's rows.
+std::int64_t workspace_bytes(const LayoutRequest& request, const RowLayout& rows, const Window& window) {
+  if (rows.gathers) return static_cast<std::int64_t>(gathered_buffer(request, rows.split, window).bytes);
+  return saturating_multiply(workspace_rows(request.desc, window), rows.row_bytes);
+}
+
 Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, double tiles,
                              std::int64_t least_parts) {
   auto split = choose_split(request, windows, tiles, least_parts);
@@ -123,15 +130,15 @@ Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, doub
       request.config.sums_in_workspace && request.options.kv_splits == 0 && spare_buffers(request) > 0;
   RowLayout layout{*split, std::move(windows), 0, false, must_gather(request, *split)};
   if (split->splits == 1 && !wants_sums && !layout.gathers) return layout;
-  const std::int64_t row_bytes = 4 * split->splits * (request.desc.value_dim + 1);
-  const std::int64_t copy_bytes = layout.gathers ? copied_mask_bytes(request) : 0;
-  auto smaller =
-      make_windows(request.desc, request.capabilities, window_key_step(request), row_bytes + copy_bytes);
+  RowLayout smaller = layout;
+  smaller.row_bytes = 4 * split->splits * (request.desc.value_dim + 1);
+  auto made = make_windows(request.desc, request.capabilities, window_key_step(request),
+                           [&](const Window& window) { return workspace_bytes(request, smaller, window); });
   const bool is_needed = split->splits > 1 || layout.gathers;
-  if (!smaller && is_needed) return smaller.error();
-  if (!smaller) return layout;  // the sums can live elsewhere
-  layout.windows = *std::move(smaller);
-  layout.row_bytes = row_bytes;
+  if (!made && is_needed) return made.error();
+  if (!made) return layout;  // the sums can live elsewhere
+  layout.windows = *std::move(made);
+  layout.row_bytes = smaller.row_bytes;
   layout.sums_in_workspace = !is_needed;
   return layout;
 }
@@ -141,10 +148,8 @@ Result<std::vector<WorkspaceArea>> row_areas(const LayoutRequest& request, const
                                              Workspace& workspace) {
   std::vector<WorkspaceArea> areas;
   for (const Window& window : rows.windows.windows) {
-    double bytes =
-        static_cast<double>(workspace_rows(request.desc, window)) * static_cast<double>(rows.row_bytes);
-    if (rows.gathers) bytes = static_cast<double>(gathered_buffer(request, rows.split, window).bytes);
-    auto area = workspace.append("the workspace", bytes);
+    auto area =
+        workspace.append("the workspace", static_cast<double>(workspace_bytes(request, rows, window)));
     if (!area) return area.error();
     areas.push_back(*area);
   }

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "attention/tensor_table.hpp"
-#include "common/checked.hpp"
 #include "common/message.hpp"
 #include "program/program.hpp"
 
@@ -42,7 +41,7 @@ std::uint64_t countable_bytes(const TensorDesc& tensor) {
 
 // The first tensor whose part is too large for one descriptor; the workspace is cut like the rows of queries.
 std::optional<TooLarge> first_too_large(const AttentionDesc& desc, const Window& window, std::uint64_t range,
-                                        std::int64_t workspace_row_bytes) {
+                                        const WorkspaceBytes& workspace_bytes) {
   for (const TensorRow& row : tensor_table()) {
     const std::int64_t bytes = tensor_window(row, desc, window).bytes;
     if (bytes == 0) continue;
@@ -50,7 +49,7 @@ std::optional<TooLarge> first_too_large(const AttentionDesc& desc, const Window&
       return TooLarge{row.name, row.cut, bytes};
     }
   }
-  const std::int64_t bytes = saturating_multiply(workspace_rows(desc, window), workspace_row_bytes);
+  const std::int64_t bytes = workspace_bytes ? workspace_bytes(window) : 0;
   if (static_cast<std::uint64_t>(bytes) <= range) return std::nullopt;
   return TooLarge{"workspace", TensorCut::kQueryRows, bytes};
 }
@@ -93,7 +92,7 @@ bool shrink(const AttentionDesc& desc, TensorCut cut, Window& window) {
 }  // namespace
 
 Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capabilities,
-                             std::uint32_t key_step, std::int64_t workspace_row_bytes) {
+                             std::uint32_t key_step, const WorkspaceBytes& workspace_bytes) {
   if (Result<void> status = check_whole_tensors(desc, capabilities); !status) return status.error();
   const std::uint64_t slack = binding_alignment(capabilities) + 4;  // rounding down, and up to a whole word
   const std::uint64_t limit = capabilities.max_storage_buffer_range;
@@ -103,7 +102,7 @@ Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capa
   result.max_keys = desc.kv_length;
   const Window whole = whole_window(desc);
   Window window = whole;
-  while (const auto large = first_too_large(desc, window, range, workspace_row_bytes)) {
+  while (const auto large = first_too_large(desc, window, range, workspace_bytes)) {
     const bool holds_keys = large->cut == TensorCut::kKeyRows;
     const bool one_head = window.batch == 1 && window.heads <= group;
     if (holds_keys && one_head && key_step != 0) {

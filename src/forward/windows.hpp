@@ -7,11 +7,14 @@
 #include <vkattn/result.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "attention/window.hpp"
 
 namespace vkattn::detail {
+
+using WorkspaceBytes = std::function<std::int64_t(const Window&)>;
 
 struct Windows {
   std::vector<Window> windows;  ///< each with all keys
@@ -21,9 +24,10 @@ struct Windows {
 
 /// Checks whole tensors against maxBufferSize and maxMemoryAllocationSize, then cuts the problem so that
 /// every tensor of every window fits maxStorageBufferRange. Where the keys of one head do not and `key_step`,
-/// the kernel's, is not 0, says how many (a multiple of it) do. `workspace_row_bytes` are what the workspace
-/// holds for each row: it is cut with the rows.
+/// the kernel's, is not 0, says how many (a multiple of it) do. `workspace_bytes`, if it is given, says what
+/// the workspace holds for a window: it is cut with the rows, and has to fit too.
 [[nodiscard]] Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capabilities,
-                                           std::uint32_t key_step, std::int64_t workspace_row_bytes = 0);
+                                           std::uint32_t key_step,
+                                           const WorkspaceBytes& workspace_bytes = nullptr);
 
 }  // namespace vkattn::detail

@@ -1,5 +1,6 @@
 // Host half of the combine pass (shaders/passes/attention_combine.comp).
 #include <algorithm>
+#include <bit>
 
 #include "common/integers.hpp"
 #include "kernels/kernel.hpp"
@@ -19,11 +20,13 @@ std::uint32_t workgroup_size(const AttentionDesc& desc, const Capabilities& capa
   return static_cast<std::uint32_t>(std::min(threads, most));
 }
 
-// Parts whose loads are in flight at a time. On a GPU each round of them waits for memory once.
+// Parts whose loads are in flight at a time. On a GPU each round of them waits for memory once. Powers of
+// two, so that numbers of parts share pipelines.
 std::uint32_t parts_in_flight(const Capabilities& capabilities, std::int64_t parts) {
   // A thread of Mali has 64 registers, or 32 if twice as many run.
   const bool is_few = capabilities.is_cpu() || architecture(capabilities) == Architecture::kMali;
-  return static_cast<std::uint32_t>(std::min<std::int64_t>(parts, is_few ? 8 : 32));
+  const std::uint64_t rounded = std::bit_ceil(static_cast<std::uint64_t>(parts));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(rounded, is_few ? 8 : 32));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace vkattn::detail {
 
 namespace {
 
-// From so many rows of one KV head on a vector of a CPU is as well used by its rows as by keys.
+// With so many rows of one KV head or more, a CPU's vector is as well used by rows as by keys.
 constexpr std::int64_t kFewestRowsOfLane = 7;
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace vkattn::detail {
 namespace {
 
 constexpr std::uint32_t kValueKeys = 8;  // of a pass over values
-// Fewer bytes of K and V are still in a cache when the next step reads them, and reading each cache line
+// Fewer bytes of K and V are still in a cache when the next execution reads them, and reading each cache line
 // ahead costs a tenth.
 constexpr double kFewestTouchedBytes = 12e6;
 
@@ -40,6 +40,11 @@ bool touches(const AttentionDesc& desc, const Capabilities& capabilities) {
          key_bytes(desc) >= kFewestTouchedBytes;
 }
 
+// As the shader's kLooksUpKeys.
+bool looks_up_keys(const AttentionDesc& desc) {
+  return desc.cache.mapping == KeyMapping::kPaged || desc.cache.mapping == KeyMapping::kRing;
+}
+
 BlockNeeds needs_of(const AttentionDesc& desc, std::uint32_t rows, std::uint32_t keys,
                     std::uint32_t threads) {
   const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
@@ -47,7 +52,7 @@ BlockNeeds needs_of(const AttentionDesc& desc, std::uint32_t rows, std::uint32_t
   const std::uint32_t words = VKATTN_LANE_DECODE_QUERY_STAGE(rows, head_dim) +
                               VKATTN_LANE_DECODE_SUM_STAGE(rows, value_dim, threads) +
                               VKATTN_LANE_DECODE_WEIGHT_STAGE(rows, keys, threads) +
-                              VKATTN_LANE_DECODE_ROW_STAGE(keys, threads);
+                              (looks_up_keys(desc) ? VKATTN_LANE_DECODE_ROW_STAGE(keys, threads) : 1);
   return {4 * words, threads, 1};
 }
 
@@ -71,9 +76,12 @@ Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capa
   }
   const std::uint32_t threads = capabilities.subgroup_size;
   const bool one_size = capabilities.min_subgroup_size == capabilities.max_subgroup_size;
-  if (!is_power(threads, 4, 64) || !(one_size || may_ask_for_subgroup_size(capabilities))) {
-    return unsupported("needs subgroups of one size of 4 to 64 invocations; the device's have ",
-                       capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size);
+  const bool is_fixed = one_size || may_ask_for_subgroup_size(capabilities);
+  if (!is_power(threads, 4, 64) || !is_fixed) {
+    return unsupported(
+        "needs subgroups of one size of 4 to 64 invocations; the device's have ",
+        capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
+        is_fixed ? "" : " and it has not enabled subgroupSizeControl and computeFullSubgroups to fix one");
   }
   const auto packed = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
   Result<void> fits;

@@ -63,8 +63,8 @@ constexpr std::array kTable{
     TileEntry{"lane", cpu(0, 0), lane(0, 1, 8)},
     TileEntry{"lane", {DeviceClass::kGpu}, lane(64, 1, 8)},
 
-    // Rows, and keys of a lane in a step: 32 scores, and one tile for up to 8 rows. Fewer rows take less
-    // shared memory.
+    // Rows, and keys of a lane in a step: at most 64 scores, and one tile for up to 8 rows. Fewer rows take
+    // less shared memory.
     TileEntry{"lane_decode", {DeviceClass::kAny, Architecture::kAny, 0, 5}, lane_decode(8, 8)},
     TileEntry{"lane_decode", {DeviceClass::kAny, Architecture::kAny, 0, 3}, lane_decode(4, 8)},
     TileEntry{"lane_decode", {}, lane_decode(2, 16)},

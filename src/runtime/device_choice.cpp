@@ -31,6 +31,19 @@ std::vector<std::string_view> names_to_disable() {
   return names;
 }
 
+// Whether storage buffers of imported pages are possible, without memory of their own for each.
+bool can_import_buffers(const Instance& instance, VkPhysicalDevice device) {
+  constexpr VkPhysicalDeviceExternalBufferInfo kBuffers{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO, nullptr, 0, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
+      VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+  VkExternalBufferProperties told{VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+  instance.vk.vkGetPhysicalDeviceExternalBufferProperties(device, &kBuffers, &told);
+  const VkExternalMemoryProperties& memory = told.externalMemoryProperties;
+  return (memory.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0 &&
+         (memory.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) == 0 &&
+         (memory.compatibleHandleTypes & kBuffers.handleType) != 0;
+}
+
 // Whether the device can import any page of the host's. A driver that wants larger pages would be given
 // memory that is nobody's.
 bool can_import_host_memory(const Instance& instance, const PhysicalDevice& device,
@@ -45,6 +58,7 @@ bool can_import_host_memory(const Instance& instance, const PhysicalDevice& devi
         return instance.vk.vkEnumerateDeviceExtensionProperties(device.handle, nullptr, out...);
       });
   if (!extensions || !has_extension(*extensions, kName)) return false;
+  if (!can_import_buffers(instance, device.handle)) return false;
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &host};

@@ -13,16 +13,17 @@ namespace vkattn::detail {
   X(vkEnumerateInstanceLayerProperties)    \
   X(vkEnumerateInstanceExtensionProperties)
 
-#define VKATTN_RUNTIME_INSTANCE_FUNCTIONS(X)  \
-  X(vkDestroyInstance)                        \
-  X(vkEnumeratePhysicalDevices)               \
-  X(vkGetPhysicalDeviceProperties)            \
-  X(vkGetPhysicalDeviceProperties2)           \
-  X(vkGetPhysicalDeviceFeatures2)             \
-  X(vkGetPhysicalDeviceMemoryProperties)      \
-  X(vkGetPhysicalDeviceQueueFamilyProperties) \
-  X(vkEnumerateDeviceExtensionProperties)     \
-  X(vkCreateDevice)                           \
+#define VKATTN_RUNTIME_INSTANCE_FUNCTIONS(X)     \
+  X(vkDestroyInstance)                           \
+  X(vkEnumeratePhysicalDevices)                  \
+  X(vkGetPhysicalDeviceProperties)               \
+  X(vkGetPhysicalDeviceProperties2)              \
+  X(vkGetPhysicalDeviceExternalBufferProperties) \
+  X(vkGetPhysicalDeviceFeatures2)                \
+  X(vkGetPhysicalDeviceMemoryProperties)         \
+  X(vkGetPhysicalDeviceQueueFamilyProperties)    \
+  X(vkEnumerateDeviceExtensionProperties)        \
+  X(vkCreateDevice)                              \
   X(vkGetDeviceProcAddr)
 
 #define VKATTN_RUNTIME_DEVICE_FUNCTIONS(X) \

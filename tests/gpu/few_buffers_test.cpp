@@ -91,8 +91,23 @@ TEST_P(FewBuffers, Windows) {
     EXPECT_GT(plan.dispatches().size(), 3U);
   };
   run_part({"b3 hq4 hkv2 33x65 d32 lse mask=f32:bhqk hidden=0.3 kv_lengths=65,0,20",
-            "b2 hq4 hkv2 9x400 d32 alibi=given sinks lse causal align=bottom-right kv_lengths=400,130"},
+            "b2 hq4 hkv2 9x400 d32 alibi=given sinks lse causal align=bottom-right kv_lengths=400,130 "
+            "mask=f32:bhqk hidden=0.3"},
            options);
+}
+
+/// All heads have one mask, so a window of fewer heads copies as much of it, and only fewer rows make the
+/// buffer fit.
+TEST_P(FewBuffers, WindowsOfFewerRowsHoldLessOfTheMask) {
+  RunOptions options = seen_as(kernel(), [](Capabilities& c) {
+    c.max_stage_storage_buffers = 4;
+    c.max_storage_buffer_range = 4608;
+  });
+  options.inspect = [](const AttentionPlan& plan) {
+    EXPECT_EQ(plan.requirements().storage_buffers, 4U);
+    EXPECT_GT(plan.dispatches().size(), 3U);
+  };
+  run_part({"b2 hq4 hkv1 4x260 d8 f16 mask=f32:qk hidden=0.3 lse"}, options);
 }
 
 TEST_P(FewBuffers, SlicesAndPushDescriptors) {

@@ -46,6 +46,7 @@ TEST_P(Split, PartsAreWhatWasAskedFor) {
   RunOptions options = in_parts(7);
   options.inspect = [](const AttentionPlan& plan) {
     EXPECT_EQ(plan.dispatches().front().pass, kernel());
+    EXPECT_EQ(plan.dispatches().size(), plan.dispatches().back().pass == "combine" ? 2U : 1U);
     expect_parts(plan);
     EXPECT_EQ(plan.workspace_bytes(), 2U * 4U * 3U * 7U * (16U + 1U) * 4U);
     EXPECT_EQ(plan.requirements().workspace_usage,

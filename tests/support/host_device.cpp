@@ -298,6 +298,7 @@ Functions functions_of_runtime() {
   VKATTN_IDLE(vkCreateInstance)
   VKATTN_IDLE(vkDestroyInstance)
   VKATTN_IDLE(vkCreateDevice)
+  VKATTN_IDLE(vkGetPhysicalDeviceExternalBufferProperties)
   VKATTN_IDLE(vkCreateDebugUtilsMessengerEXT)
   VKATTN_IDLE(vkDestroyDebugUtilsMessengerEXT)
   VKATTN_IDLE(vkSetDebugUtilsObjectNameEXT)

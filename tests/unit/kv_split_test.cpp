@@ -12,7 +12,9 @@
 #include "attention/tensor_table.hpp"
 #include "common/checked.hpp"
 #include "forward/layout.hpp"
+#include "kernels/kernel.hpp"
 #include "kernels/select.hpp"
+#include "shared/attention_constants.h"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "unit/made_up_device.hpp"
@@ -144,6 +146,24 @@ TEST(KvSplit, PartsKeepWithinALoopLimit) {
   EXPECT_EQ(must(layout("h64 64x4096 d64", limited, 0)).split.splits, 1) << "where one part is short enough";
 }
 
+/// Each number of parts in flight is a pipeline of its own, so few numbers are used.
+TEST(KvSplit, NumbersOfPartsShareACombinePipeline) {
+  const AttentionDesc desc = parsed("h8 1x4096 d64").desc.resolved();
+  const auto in_flight = [&](const Capabilities& device, std::int64_t parts) {
+    const SpecializationValues constants = configure_combine(desc, device, parts).constants;
+    EXPECT_EQ(constants.size(), 1U);
+    EXPECT_EQ(constants.front().id, static_cast<std::uint32_t>(VKATTN_SPEC_COMBINE_PARTS));
+    return constants.front().value;
+  };
+  const Capabilities gpu = made_up_gpu();
+  for (const std::int64_t parts : {5, 6, 7, 8}) EXPECT_EQ(in_flight(gpu, parts), 8U) << parts;
+  EXPECT_EQ(in_flight(gpu, 2), 2U);
+  EXPECT_EQ(in_flight(gpu, 9), 16U);
+  EXPECT_EQ(in_flight(gpu, 1000), 32U);
+  const Capabilities cpu = changed(gpu, [](Capabilities& c) { c.device_type = DeviceType::kCpu; });
+  for (const std::int64_t parts : {5, 8, 9, 1000}) EXPECT_EQ(in_flight(cpu, parts), 8U) << parts;
+}
+
 /// Partial results and a block mask take a storage buffer each, if the device has these beside the tensors.
 /// If it has none, partial results share one with small tensors.
 TEST(KvSplit, BindsNoMoreBuffersThanAStageMayHave) {
@@ -165,6 +185,7 @@ TEST(KvSplit, BindsNoMoreBuffersThanAStageMayHave) {
                   int{layout.has_partials} + int{layout.has_block_mask} <= static_cast<int>(spare))
           << kv_splits << " parts, " << spare << " buffers";
       EXPECT_TRUE(spare < 2 || layout.has_block_mask);
+      EXPECT_FALSE(layout.gathers && layout.has_block_mask);
     }
   }
 }

@@ -155,6 +155,27 @@ TEST_F(Supports, UsesAreTheFeaturesWithoutWhichThereIsAnotherForm) {
   }
 }
 
+/// With this feature decode merges its parts in its own dispatch.
+TEST_F(Supports, TheScopeOfTheDeviceMergesParts) {
+  constexpr const char* kScope = "vulkanMemoryModelDeviceScope";
+  const AttentionDesc desc = desc_of("b2 hq32 hkv8 1x4096 d128 f16");
+  const Capabilities device = changed(matrix_gpu(), [](Capabilities& c) {
+    c.compute_units = 132;
+    c.vulkan_memory_model_device_scope = c.mapped_device_memory = true;
+  });
+  const Support whole = must(supports(desc, device));
+  EXPECT_EQ(whole.kernel, "decode");
+  EXPECT_EQ(whole.dispatches, 1U);
+  EXPECT_TRUE(is_in(kScope, whole.uses));
+  const Support lacking = must(supports(desc, without(device, {kScope})));
+  EXPECT_EQ(lacking.dispatches, 2U);
+  EXPECT_FALSE(is_in(kScope, lacking.uses));
+  EXPECT_TRUE(is_in(kScope, lacking.lacks));
+  EXPECT_TRUE(has(lacking.better, "parts merged in the kernel"));
+  const Support one_part = must(supports(desc, device, {.kv_splits = 1}));
+  EXPECT_FALSE(is_in(kScope, one_part.uses));
+}
+
 TEST_F(Supports, TellTheExtensionThatAVersionNeeds) {
   const AttentionDesc desc = desc_of("h8 512x512 d64 f16");
   Capabilities device = without(device_of(kFamilies[0]), {"subgroupSizeControl", "computeFullSubgroups"});

@@ -37,7 +37,9 @@ void expect_fits(const AttentionDesc& desc, const Window& window, std::uint64_t 
 std::vector<Window> windows_of(const char* problem, std::uint64_t range, std::uint32_t key_step = 0,
                                std::int64_t workspace_row_bytes = 0) {
   const AttentionDesc desc = desc_of(problem);
-  const auto made = make_windows(desc, device_of(range), key_step, workspace_row_bytes);
+  const auto made = make_windows(desc, device_of(range), key_step, [&](const Window& window) {
+    return detail::workspace_rows(desc, window) * workspace_row_bytes;
+  });
   if (!made.ok()) {
     EXPECT_TRUE(has(made.error().message, "maxStorageBufferRange"));
     EXPECT_TRUE(has(made.error().message, std::to_string(range)));
