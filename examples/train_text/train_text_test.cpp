@@ -197,6 +197,13 @@ void test_refusals() {
          "so is one of one character");
   expect(refusal("ab\xff").find("no UTF-8 at its byte 2") != std::string::npos, "and one that is no UTF-8");
   expect(refusal("ab\xc3").find("no UTF-8 at its byte 2") != std::string::npos, "also at its end");
+  // Forms that are too long, surrogates, and what lies beyond U+10FFFF.
+  for (const std::string code : {"\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80"})
+    expect(refusal("ab" + code).find("no UTF-8 at its byte 2") != std::string::npos,
+           "nor codes that are none");
+  for (const std::string code : {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+    expect(refusal("ab" + code).empty(), "codes beside them are taken");
+  expect(!read_files({std::filesystem::temp_directory_path()}).ok(), "a folder is no text");
   std::string many;
   for (unsigned code = 0; code < 5000; ++code) {
     many += static_cast<char>(0xe4U + code / 4096);
