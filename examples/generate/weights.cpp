@@ -55,7 +55,8 @@ vkattn::Result<std::set<std::string>> shards_of(const std::filesystem::path& ind
 
 vkattn::Result<Checkpoint> Checkpoint::open(const std::filesystem::path& folder) {
   std::set<std::string> names = {"model.safetensors"};
-  if (!std::filesystem::exists(folder / *names.begin())) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder / *names.begin(), error)) {
     auto shards = shards_of(folder / "model.safetensors.index.json");
     if (!shards) return shards.error();
     names = *std::move(shards);
@@ -120,7 +121,8 @@ class Weights::Finder {
     matrix.inputs = inputs;
     matrix.is_input_first = is_input_first;
     for (std::size_t i = 0; i < names.size(); ++i) {
-      matrix.names.push_back(prefix_ + names[i] + ".weight");
+      // A head of its own stands beside the model whose names have the prefix.
+      matrix.names.push_back((names[i] == model_.family->head ? "" : prefix_) + names[i] + ".weight");
       const auto shape =
           matrix.is_input_first ? std::vector{inputs, outputs[i]} : std::vector{outputs[i], inputs};
       const auto file = checkpoint_.find(matrix.names.back(), shape);
