@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/testing.hpp"
 #include "train_text/sample.hpp"
 #include "train_text/session.hpp"
 #include "train_text/text.hpp"
@@ -17,13 +18,9 @@
 namespace train_text {
 namespace {
 
-int failures = 0;
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  std::fprintf(stderr, "failed: %s\n", what.c_str());
-  ++failures;
-}
+using decoder::expect;
+using decoder::failures;
+using decoder::has_validation;
 
 std::string file_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -49,13 +46,6 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
-
-// True if the validation layer is installed.
-bool has_validation() {
-  vkattn::RuntimeOptions options;
-  options.validation = true;
-  return vkattn::Runtime::create(options).ok();
-}
 
 // A small model whose values all have one size, so that every gradient counts.
 struct SmallModel {
