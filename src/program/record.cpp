@@ -229,8 +229,8 @@ void Program::record_dispatch(VkCommandBuffer commands, const BindingsState& bin
   CommandLabels labels(vk, commands);
   const VkPipelineLayout layout = objects_of(desc_.sets.front()).layout->handle();
   begin_pass(commands, labels, desc_.steps.front(), nullptr, bindings.steps);
-  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, bindings.sets.data(),
-                             0, nullptr);
+  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, bindings.sets.data(), 0,
+                             nullptr);
   vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_constant_bytes_,
                         push_constants.data());
   vk.vkCmdDispatch(commands, groups, 1, 1);
