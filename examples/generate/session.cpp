@@ -88,13 +88,15 @@ Speaker::Speaker(const Options& options)
   runtime_.emplace(make_runtime(options));
   const auto begin = Clock::now();
   check_memory();
+  // All buffers and workspaces before the upload, which takes longest.
+  weights_.allocate(*runtime_);
+  graph_.emplace(*runtime_, model_, weights_, graph_options_);
+  prepare();
   decoder::ProgressLine line;
   weights_.upload(*runtime_, checkpoint_, [&](double share) {
     if (line.is_due()) line.show("uploading " + megabytes(weights_.bytes()) + " of weights", share);
   });
   line.remove();
-  graph_.emplace(*runtime_, model_, weights_, graph_options_);
-  prepare();
   loading_ = seconds_since(begin);
 }
 
@@ -157,7 +159,8 @@ void Speaker::prepare() {
   graph_->plans().on_compile = {};
 }
 
-// Before anything is uploaded: what binds and what is held must fit. Workspaces are not counted.
+// Before anything is uploaded: what binds and what is held must fit. Workspaces are not counted; they are
+// created before the upload too.
 void Speaker::check_memory() {
   constexpr const char* kLess =
       "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
