@@ -8,19 +8,24 @@
 
 namespace example {
 
-// A buffer with memory of its own, which the host sees. The Gpu outlives it.
+// A buffer with memory of its own. The host sees it, unless it is the device's alone. The Gpu outlives it.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(const Gpu& gpu, VkDeviceSize bytes, VkBufferUsageFlags usage) : gpu_(&gpu), bytes_(bytes) {
+  Buffer(const Gpu& gpu, VkDeviceSize bytes, VkBufferUsageFlags usage, bool is_devices = false)
+      : gpu_(&gpu), bytes_(bytes) {
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = bytes;
     info.usage = usage;
     check(vkCreateBuffer(gpu.device, &info, nullptr, &handle_), "vkCreateBuffer");
     VkMemoryRequirements needs{};
     vkGetBufferMemoryRequirements(gpu.device, handle_, &needs);
-    memory_ = gpu.allocate(needs, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+    constexpr VkMemoryPropertyFlags kDevices = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    constexpr VkMemoryPropertyFlags kHosts =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    memory_ = gpu.allocate(needs, is_devices ? kDevices : kHosts);
     check(vkBindBufferMemory(gpu.device, handle_, memory_, 0), "vkBindBufferMemory");
+    if (is_devices) return;
     check(vkMapMemory(gpu.device, memory_, 0, VK_WHOLE_SIZE, 0, &mapped_), "vkMapMemory");
   }
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
@@ -56,7 +61,8 @@ class Buffer {
 // The workspace of a plan; an empty Buffer if the plan needs none.
 inline Buffer make_workspace(const Gpu& gpu, const vkattn::AttentionPlan& plan) {
   const vkattn::PlanRequirements needs = plan.requirements();
-  return needs.workspace_bytes == 0 ? Buffer() : Buffer(gpu, needs.workspace_bytes, needs.workspace_usage);
+  return needs.workspace_bytes == 0 ? Buffer()
+                                    : Buffer(gpu, needs.workspace_bytes, needs.workspace_usage, true);
 }
 
 // For a program that takes up to `most` words and no options. Prints the help if it is asked for, or the
@@ -114,9 +120,11 @@ inline void barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAcces
   vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-// Submits what `record` records, and waits: while a program loads, or if it has nothing else to do.
+// Submits what `record` records, and waits: while a program loads, or if it has nothing else to do. `checks`
+// is told the results of the submission and of the wait.
 template <class Record>
-void execute(VkQueue queue, const CommandPool& pool, const Record& record) {
+void execute(VkQueue queue, const CommandPool& pool, const Record& record,
+             void (*checks)(VkResult, const char*) = check) {
   const VkCommandBuffer commands = pool.allocate();
   begin(commands);
   record(commands);
@@ -124,8 +132,8 @@ void execute(VkQueue queue, const CommandPool& pool, const Record& record) {
   VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   info.commandBufferCount = 1;
   info.pCommandBuffers = &commands;
-  check(vkQueueSubmit(queue, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit");
-  check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
+  checks(vkQueueSubmit(queue, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit");
+  checks(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
 }
 
 // A semaphore that counts; it needs the feature timelineSemaphore. The destructor waits for the device, so no

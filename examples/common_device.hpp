@@ -69,12 +69,15 @@ inline VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
 // must be destroyed last, so declare it before everything else.
 class Gpu {
  public:
+  // Whether the program can use a device.
+  using Accepts = bool (*)(VkInstance, VkPhysicalDevice);
   // With the instance extensions that the program needs itself, such as those of a window. Without validation
-  // if `validates` is false.
-  explicit Gpu(std::uint32_t api_version, std::span<const char* const> extensions = {}, bool validates = true)
+  // if `validates` is false. If `accepts` is given, a device is chosen among those that it accepts.
+  explicit Gpu(std::uint32_t api_version, std::span<const char* const> extensions = {}, bool validates = true,
+               Accepts accepts = nullptr)
       : api_version_(api_version) {
     create_instance(extensions, validates);
-    choose_device();
+    choose_device(accepts);
   }
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -92,6 +95,7 @@ class Gpu {
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
   VkDevice device = VK_NULL_HANDLE;
   std::vector<VkQueueFamilyProperties> families;  // of the physical device
+  bool is_validated = false;
 
   [[nodiscard]] const vkattn::Device& attention() const { return *attention_; }
 
@@ -198,8 +202,8 @@ class Gpu {
     application.apiVersion = api_version_;
     VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
     info.pApplicationInfo = &application;
-    const bool validated = validates && has_layer(layer);
-    if (validated) {
+    is_validated = validates && has_layer(layer);
+    if (is_validated) {
       info.pNext = &validation;
       info.enabledLayerCount = 1;
       info.ppEnabledLayerNames = &layer;
@@ -214,14 +218,14 @@ class Gpu {
 #ifdef EXAMPLE_OWN_VOLK
     volkLoadInstance(instance);
 #endif
-    if (!validated) return;
+    if (!is_validated) return;
     check(function<PFN_vkCreateDebugUtilsMessengerEXT>("vkCreateDebugUtilsMessengerEXT")(
               instance, &messages, nullptr, &messenger_),
           "vkCreateDebugUtilsMessengerEXT");
   }
 
   // Chooses a GPU if there is one, otherwise a CPU.
-  void choose_device() {
+  void choose_device(Accepts accepts) {
     std::uint32_t count = 0;
     check(vkEnumeratePhysicalDevices(instance, &count, nullptr), "vkEnumeratePhysicalDevices");
     std::vector<VkPhysicalDevice> devices(count);
@@ -234,10 +238,14 @@ class Gpu {
           physical_device == VK_NULL_HANDLE || (best.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
                                                 properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU);
       if (properties.apiVersion < api_version_ || !is_better) continue;
+      if (accepts != nullptr && !accepts(instance, each)) continue;
       physical_device = each;
       best = properties;
     }
-    if (physical_device == VK_NULL_HANDLE) skip("no Vulkan device of the version that this program needs");
+    if (physical_device == VK_NULL_HANDLE)
+      skip(accepts == nullptr
+               ? "no Vulkan device of the version that this program needs"
+               : "no Vulkan device of the version and with the extensions that this program needs");
     std::printf("device: %s\n", best.deviceName);
     vkGetPhysicalDeviceQueueFamilyProperties(physical_device, &count, nullptr);
     families.resize(count);

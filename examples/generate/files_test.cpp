@@ -124,6 +124,8 @@ void test_steps(const Path& folder) {
   expect_refusal(R"({"decoder": {"type": "WordPiece"}})", "the decoder 'WordPiece' is not known");
   expect_refusal(R"({"model": {"merges": ["a z"]}})", "the merge of 'a' and 'z' has a part that is no token");
   expect_refusal(R"({"model": {"vocab": 3}})", "tokenizer.json: ");
+  expect_refusal(R"({"model": {"unk_token": "<unk>"}})",
+                 "the unk_token '<unk>' is no token of the vocabulary");
   expect_refusal(R"({"model": {"vocab": {"z": 4000000000}}})",
                  "the token 4000000000 is not from 0 to 16777216");
 
@@ -182,6 +184,22 @@ void test_refusals(const Path& checkpoint) {
                  [](const Path& at) { std::ofstream(at / "config.json") << "{\"architectures\": 3"; });
   expect_refusal("config.json cannot be read",
                  [](const Path& at) { std::filesystem::remove(at / "config.json"); });
+  expect_refusal("config.json cannot be read", [](const Path& at) {
+    std::filesystem::remove(at / "config.json");
+    std::filesystem::create_directory(at / "config.json");
+  });
+  expect_refusal("generation_config.json is no configuration", [](const Path& at) {
+    std::ofstream(at / "generation_config.json") << "{\"eos_token_id\": 3";
+  });
+  expect_refusal("generation_config.json cannot be read", [](const Path& at) {
+    std::filesystem::remove(at / "generation_config.json");
+    std::filesystem::create_directory(at / "generation_config.json");
+  });
+  for (const auto& [name, other] :
+       {std::pair{"scale_attn_weights", false}, std::pair{"scale_attn_by_inverse_layer_idx", true}})
+    expect_refusal("scale_attn_by_inverse_layer_idx are not known", with_config({{name, other}}));
+  expect_refusal("the checkpoint has no tensor 'lm_head.weight'",
+                 with_config({{"tie_word_embeddings", false}}));
   expect_refusal("and config.json makes it", with_config({{"vocab_size", 77}}));
   expect_refusal("the checkpoint has no tensor '", with_config({{"num_hidden_layers", 3}, {"n_layer", 3}}));
   expect_refusal("has no model.safetensors and no model.safetensors.index.json",

@@ -10,17 +10,8 @@
 #include "generate/session.hpp"
 
 namespace generate {
-namespace {
 
-int failures = 0;
-
-}  // namespace
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  std::fprintf(stderr, "failed: %s\n", what.c_str());
-  ++failures;
-}
+using decoder::failures;
 
 Expected::Expected(const Path& folder) {
   auto file = decoder::checked(vkattn::SafetensorsFile::open(folder / "expected.safetensors"));
@@ -38,12 +29,6 @@ Expected::Expected(const Path& folder) {
 }
 
 namespace {
-
-bool has_validation() {
-  vkattn::RuntimeOptions options;
-  options.validation = true;
-  return vkattn::Runtime::create(options).ok();
-}
 
 Options options_for(const Path& folder, const Expected& expected) {
   Options options;
@@ -179,7 +164,7 @@ void test_distribution(const Path& folder, const Expected& expected) {
 
 int main(int count, char** words) {
   using namespace generate;
-  const bool validation = has_validation();
+  const bool validation = decoder::has_validation();
   std::printf("validation: %s\n", validation ? "on" : "its layer is not there");
   std::vector<Path> folders;
   for (int i = 1; i < count; ++i) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/testing.hpp"
 #include "generate/tokenizer.hpp"
 
 namespace generate {
@@ -13,8 +14,7 @@ namespace generate {
 using Path = std::filesystem::path;
 using Tokens = std::vector<std::uint32_t>;
 
-// Counts and prints what does not hold.
-void expect(bool holds, const std::string& what);
+using decoder::expect;
 
 // What make_checkpoints.py has computed.
 struct Expected {

@@ -83,8 +83,8 @@ float embedding_factor(const Model& model, vkattn::DataType type) {
 
 }  // namespace
 
-CacheBytes cache_bytes(const Model& model, const GraphOptions& options) {
-  CacheBytes bytes;
+Bytes cache_bytes(const Model& model, const GraphOptions& options) {
+  Bytes bytes;
   for (std::size_t layer = 0; layer < model.windows.size(); ++layer) {
     const std::uint64_t each = layer_bytes(model, options, layer);
     bytes.all += 2 * each;
@@ -93,8 +93,35 @@ CacheBytes cache_bytes(const Model& model, const GraphOptions& options) {
   return bytes;
 }
 
+NumberCounts::NumberCounts(const Model& model, const GraphOptions& options)
+    : stream(options.chunk * model.width),
+      normed(std::max(options.chunk, options.texts) * model.width),
+      qkv(options.chunk * model.qkv_width()),
+      turned(options.chunk * model.query_width()),
+      attended(turned),
+      up(options.chunk * model.up_width()),
+      active(options.chunk * model.hidden),
+      logits(options.texts * model.vocabulary),
+      frequencies(std::max<std::int64_t>(static_cast<std::int64_t>(model.frequencies.size()), 1)),
+      shown(options.shown_layer < 0 ? 1 : model.heads * options.chunk * options.context) {}
+
+Bytes NumberCounts::bytes() const {
+  Bytes bytes;
+  for (const std::int64_t count :
+       {stream, normed, qkv, turned, attended, up, active, logits, frequencies, shown}) {
+    const std::uint64_t each = static_cast<std::uint64_t>(count) * sizeof(float);
+    bytes.all += each;
+    bytes.largest = std::max(bytes.largest, each);
+  }
+  return bytes;
+}
+
 Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& weights,
              const GraphOptions& options)
+    : Graph(runtime, model, weights, options, NumberCounts(model, options)) {}
+
+Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& weights,
+             const GraphOptions& options, const NumberCounts& counts)
     : runtime_(runtime),
       model_(model),
       weights_(weights),
@@ -109,16 +136,16 @@ Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& 
               }()),
       page_table_(runtime, options.texts * ((options.context + kPageSize - 1) / kPageSize)),
       chosen_(runtime, options.texts),
-      stream_(runtime, options.chunk * model.width),
-      normed_(runtime, std::max(options.chunk, options.texts) * model.width),
-      qkv_(runtime, options.chunk * model.qkv_width()),
-      turned_(runtime, options.chunk * model.query_width()),
-      attended_(runtime, options.chunk * model.query_width()),
-      up_(runtime, options.chunk * model.up_width()),
-      active_(runtime, options.chunk * model.hidden),
-      logits_(runtime, options.texts * model.vocabulary),
-      frequencies_(runtime, std::max<std::int64_t>(static_cast<std::int64_t>(model.frequencies.size()), 1)),
-      shown_(runtime, options.shown_layer < 0 ? 1 : model.heads * options.chunk * options.context) {
+      stream_(runtime, counts.stream),
+      normed_(runtime, counts.normed),
+      qkv_(runtime, counts.qkv),
+      turned_(runtime, counts.turned),
+      attended_(runtime, counts.attended),
+      up_(runtime, counts.up),
+      active_(runtime, counts.active),
+      logits_(runtime, counts.logits),
+      frequencies_(runtime, counts.frequencies),
+      shown_(runtime, counts.shown) {
   plans_.max_dispatch_ns = options.max_dispatch_ns;
   if (!model.frequencies.empty()) frequencies_.write(model.frequencies);
   make_caches();

@@ -34,11 +34,19 @@ struct Rows {
   std::vector<std::int64_t> counts, positions;  // of each text: its rows, and the position of the first
 };
 
-// Bytes of the caches of all layers, and of the largest buffer among them.
-struct CacheBytes {
+// Bytes of several buffers, and of the largest of them.
+struct Bytes {
   std::uint64_t all = 0, largest = 0;
 };
-[[nodiscard]] CacheBytes cache_bytes(const Model& model, const GraphOptions& options);
+// Of the caches of all layers.
+[[nodiscard]] Bytes cache_bytes(const Model& model, const GraphOptions& options);
+
+// How many numbers a graph's buffers hold, beside caches.
+struct NumberCounts {
+  NumberCounts(const Model& model, const GraphOptions& options);
+  [[nodiscard]] Bytes bytes() const;
+  std::int64_t stream, normed, qkv, turned, attended, up, active, logits, frequencies, shown;
+};
 
 class Graph {
  public:
@@ -63,10 +71,11 @@ class Graph {
   // Attention weights of the layer that is shown, (heads, rows of the last pass, keys).
   [[nodiscard]] std::vector<float> shown() const { return shown_.read(); }
 
-  [[nodiscard]] const GraphOptions& options() const { return options_; }
   [[nodiscard]] Plans& plans() { return plans_; }
 
  private:
+  Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& weights,
+        const GraphOptions& options, const NumberCounts& counts);
   struct Cache {
     vkattn::CacheLayout layout;
     vkattn::Buffer key, value;

@@ -1,6 +1,6 @@
 // Reads a checkpoint as model hubs publish it, and continues a text, all of it on a Vulkan device.
 #include <cstdio>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,23 +26,46 @@ void add_options(CLI::App& app, generate::Options& options, std::string& prompt,
   app.add_option("--weights", options.weights, "Make the weights q8_0 or q4_0, default as they are stored")
       ->option_text("TYPE")
       ->check(CLI::IsMember({"q8_0", "q4_0"}));
-  app.add_option("--cache", options.cache, "Of keys and values: f32, f16 (default) or q8_0")
+  app.add_option("--cache", options.cache, "Type of the cached keys and values: f32, f16 (default) or q8_0")
       ->option_text("TYPE")
       ->check(CLI::IsMember({"f32", "f16", "q8_0"}));
   add_number(app, "--temperature", options.sampling.temperature, "0 (default) for the likeliest token", 0,
              100);
   add_number(app, "--top-p", options.sampling.top_p,
              "Draw from the likeliest tokens of this share, default 1", 1e-6, 1);
-  add_number(app, "--seed", options.sampling.seed, "Of what is drawn, default 1", 0, 4294967295.0);
+  add_number(app, "--seed", options.sampling.seed, "Seed of the random numbers, default 1", 0, 4294967295.0);
   add_number(app, "--frame-budget", options.frame_budget_ms,
              "Write as a game would: at most so many ms in each frame", 0.01, 1000);
   app.add_option("--attention", options.picture, "Draw what the tokens of a layer look at")
       ->option_text("PNG");
-  add_number(app, "--layer", options.layer, "That --attention draws, default the last", 0, 1023);
+  add_number(app, "--layer", options.layer, "The layer that --attention draws, default the last", 0, 1023);
   app.add_option("--device", options.device, "A number or a part of a device's name")->option_text("NAME");
   app.footer(
       "Example:\n  generate SmolLM2-135M \"Once upon a time\" --temperature 0.8 --top-p 0.95 --attention "
-      "heads.png");
+      "heads.png\n\nExit codes: 0 done or interrupted, 1 a refusal or an error, above 100 a wrong option.");
+}
+
+// Options that would change nothing.
+void refuse_idle(const CLI::App& app, const generate::Options& options) {
+  if (app.count("--layer") > 0 && options.picture.empty())
+    decoder::refuse("--layer is for the picture of --attention; give both or none");
+  for (const char* const name : {"--top-p", "--seed"}) {
+    if (app.count(name) > 0 && options.sampling.temperature == 0)
+      decoder::refuse(std::string(name) +
+                      " is for drawing, and without --temperature the likeliest token is taken; give both");
+  }
+}
+
+// The lines of a file. One \r before a line's end is not of the line.
+std::vector<std::string> prompts_of(const std::string& path) {
+  std::istringstream file(decoder::checked(generate::file_text(path)));
+  std::vector<std::string> prompts;
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) prompts.push_back(line);
+  }
+  if (prompts.empty()) decoder::refuse(path + " has no line that is a prompt");
+  return prompts;
 }
 
 }  // namespace
@@ -55,16 +78,13 @@ int main(int argc, char** argv) {
   add_options(app, options, prompt, prompt_file);
   app.failure_message(decoder::failure_text);
   CLI11_PARSE(app, argc, argv);
+  refuse_idle(app, options);
   if (prompt_file.empty()) {
     options.prompts = {prompt};
   } else {
     if (app.count("PROMPT") > 0)
       decoder::refuse("PROMPT and --prompt-file are two ways to give a prompt; leave one of them out");
-    std::ifstream file(prompt_file, std::ios::binary);
-    for (std::string line; std::getline(file, line);) {
-      if (!line.empty()) options.prompts.push_back(line);
-    }
-    if (options.prompts.empty()) decoder::refuse(prompt_file + " has no line that is a prompt");
+    options.prompts = prompts_of(prompt_file);
   }
   const generate::Outcome outcome = generate::Speaker(options).run();
   for (const std::string& message : outcome.validation_messages)

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <stdexcept>
@@ -194,7 +193,7 @@ std::string set_numbers(Model& model, const Json& config) {
   else if (activation != "silu")
     return "the activation '" + activation + "' is not known; silu, gelu_new and gelu_pytorch_tanh are";
   model.is_tied = value(config, "tie_word_embeddings", model.family->is_gemma || is_gpt2);
-  model.epsilon = value(config, is_gpt2 ? "layer_norm_epsilon" : "rms_norm_eps", 1e-6F);
+  model.epsilon = is_gpt2 ? value(config, "layer_norm_epsilon", 1e-5F) : value(config, "rms_norm_eps", 1e-6F);
   model.scale = static_cast<float>(
       1 / std::sqrt(value(config, "query_pre_attn_scalar", static_cast<double>(model.head_dim))));
   model.softcap = value(config, "attn_logit_softcapping", 0.0F);
@@ -202,6 +201,9 @@ std::string set_numbers(Model& model, const Json& config) {
   if (value(config, "attention_bias", false) || value(config, "mlp_bias", false) ||
       value(config, "partial_rotary_factor", 1.0) != 1)
     return "attention_bias, mlp_bias and partial_rotary_factor are not known";
+  if (is_gpt2 &&
+      (!value(config, "scale_attn_weights", true) || value(config, "scale_attn_by_inverse_layer_idx", false)))
+    return "scale_attn_weights that is false and scale_attn_by_inverse_layer_idx are not known";
   return is_gpt2 ? "" : set_frequencies(model, config);
 }
 
@@ -225,6 +227,18 @@ vkattn::Result<Model> model_of(const Json& config) {
   return model;
 }
 
+// Models for dialogues have their ends in this file, if there is one.
+vkattn::Result<void> add_more_ends(Model& model, const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  const auto text = file_text(path);
+  if (!text) return text.error();
+  const Json config = Json::parse(*text, nullptr, false);
+  if (!config.is_object()) return refusal(path.string() + " is no configuration: it is no JSON object");
+  add_ends(model, config);
+  return {};
+}
+
 }  // namespace
 
 vkattn::Error refusal(const std::string& what) {
@@ -233,8 +247,13 @@ vkattn::Error refusal(const std::string& what) {
 
 vkattn::Result<std::string> file_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return refusal(path.string() + " cannot be read");
+  std::string text;
+  for (std::array<char, 1 << 16> piece{}; file;) {
+    file.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  // A file that was not opened, a folder, or one that could be read in part is not at its end.
+  if (!file.eof()) return refusal(path.string() + " cannot be read");
   return text;
 }
 
@@ -247,9 +266,8 @@ vkattn::Result<Model> read_model(const std::filesystem::path& folder) {
     auto model = model_of(config);
     if (!model) return refusal(path.string() + ": " + model.error().message);
     add_ends(*model, config);
-    const auto more = file_text(folder / "generation_config.json");  // has the ends of models for dialogues
-    if (more) add_ends(*model, Json::parse(*more));
-    return model;
+    const auto more = add_more_ends(*model, folder / "generation_config.json");
+    return more.ok() ? model : more.error();
   } catch (const std::exception& error) {
     return refusal(path.string() + " is no configuration: " + error.what());
   }

@@ -60,12 +60,19 @@ std::uint64_t device_memory(const vkattn::Runtime& runtime) {
 }
 
 // A terminal obeys control characters; a model may write any.
-std::string printable(std::string text, bool is_terminal) {
-  for (char& byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    if (is_terminal && (code < 0x20 || code == 0x7f) && byte != '\n' && byte != '\t') byte = '?';
+std::string printable(const std::string& text, bool is_terminal) {
+  if (!is_terminal) return text;
+  std::string shown;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [&](std::size_t at) {
+      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
+    };
+    const bool has_two = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;  // C1, in UTF-8
+    const bool has_one = (byte(i) < 0x20 || byte(i) == 0x7f) && text[i] != '\n' && text[i] != '\t';
+    shown += has_one || has_two ? '?' : text[i];
+    if (has_two) ++i;
   }
-  return text;
+  return shown;
 }
 
 }  // namespace
@@ -81,13 +88,15 @@ Speaker::Speaker(const Options& options)
   runtime_.emplace(make_runtime(options));
   const auto begin = Clock::now();
   check_memory();
+  // All buffers and workspaces before the upload, which takes longest.
+  weights_.allocate(*runtime_);
+  graph_.emplace(*runtime_, model_, weights_, graph_options_);
+  prepare();
   decoder::ProgressLine line;
   weights_.upload(*runtime_, checkpoint_, [&](double share) {
     if (line.is_due()) line.show("uploading " + megabytes(weights_.bytes()) + " of weights", share);
   });
   line.remove();
-  graph_.emplace(*runtime_, model_, weights_, graph_options_);
-  prepare();
   loading_ = seconds_since(begin);
 }
 
@@ -150,21 +159,28 @@ void Speaker::prepare() {
   graph_->plans().on_compile = {};
 }
 
-// Before anything is uploaded: what binds and what is held must fit.
+// Before anything is uploaded: what binds and what is held must fit. Workspaces are not counted; they are
+// created before the upload too.
 void Speaker::check_memory() {
+  constexpr const char* kLess =
+      "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
   const vkattn::Capabilities& device = runtime_->device().capabilities();
   const auto check_range = [&](const std::string& what, std::uint64_t bytes) {
     if (bytes > device.max_storage_buffer_range)
       refuse(what + " takes " + std::to_string(bytes) + " bytes, and maxStorageBufferRange of " +
-             device.device_name + " is " + std::to_string(device.max_storage_buffer_range));
+             device.device_name + " is " + std::to_string(device.max_storage_buffer_range) + kLess);
   };
-  const CacheBytes cache = cache_bytes(model_, graph_options_);
+  const Bytes cache = cache_bytes(model_, graph_options_);
+  const Bytes numbers = NumberCounts(model_, graph_options_).bytes();
   check_range("the tensor '" + weights_.largest().names.front() + "'", weights_.largest().bytes());
   check_range("a layer's cache of " + std::to_string(graph_options_.context) + " keys", cache.largest);
-  const std::uint64_t needed = weights_.bytes() + cache.all, there = device_memory(*runtime_);
+  check_range("the largest buffer of a pass of " + std::to_string(graph_options_.chunk) + " tokens and " +
+                  std::to_string(graph_options_.texts) + " prompts",
+              numbers.largest);
+  const std::uint64_t needed = weights_.bytes() + cache.all + numbers.all, there = device_memory(*runtime_);
   if (needed > there)
-    refuse("weights and cache take " + megabytes(needed) + ", and " + device.device_name + " has " +
-           megabytes(there));
+    refuse("weights, cache and the numbers of a pass take " + megabytes(needed) + ", and " +
+           device.device_name + " has " + megabytes(there) + kLess);
 }
 
 void Speaker::execute_in_frames(const decoder::Steps& steps) {
@@ -228,7 +244,12 @@ Outcome Speaker::run() {
   outcome.tokens.resize(prompts_.size());
   const decoder::Interrupts interrupts;
   Texts texts(prompts_);
-  if (read_prompts(texts)) write_texts(texts, outcome);
+  if (!read_prompts(texts)) {
+    std::fprintf(stderr, "interrupted while reading the prompt\n");
+    outcome.validation_messages = runtime_->validation_messages();
+    return outcome;
+  }
+  write_texts(texts, outcome);
   std::size_t tokens = 0;
   for (const auto& each : outcome.tokens) tokens += each.size();
   print_figures(tokens);
@@ -247,7 +268,10 @@ bool Speaker::read_prompts(Texts& texts) {
   const auto begin = Clock::now();
   decoder::ProgressLine line;
   for (std::size_t done = 0; done < prompt_tokens_;) {
-    if (decoder::Interrupts::came()) return false;
+    if (decoder::Interrupts::came()) {
+      line.remove();
+      return false;
+    }
     if (line.is_due())
       line.show(
           "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
@@ -355,7 +379,9 @@ void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
   const std::vector<float> weights = graph.shown();
   vkattn::picture::HeatMap map;
   map.title = "What the tokens look at in layer " + std::to_string(options.shown_layer);
-  map.caption = options_.folder.filename().string() + "  \xc2\xb7  " +
+  // Behind a slash at its end, a path has an empty name.
+  const std::filesystem::path& folder = options_.folder;
+  map.caption = (folder.has_filename() ? folder : folder.parent_path()).filename().string() + "  \xc2\xb7  " +
                 vkattn::picture::device_and_date(runtime_->device().capabilities().device_name);
   map.row_axis = "query";
   map.column_axis = "key";

@@ -143,7 +143,13 @@ void Tokenizer::read_model(const Json& model) {
     merges_.try_emplace(pair_key(a->second, b->second), Merge{rank++, both->second});
   }
   const Json none = model.value("unk_token", Json());
-  if (none.is_string()) unknown_ = vocabulary_.at(none.get<std::string>());
+  if (none.is_string()) {
+    const auto found = vocabulary_.find(none.get<std::string>());
+    if (found == vocabulary_.end())
+      throw std::runtime_error("the unk_token '" + none.get<std::string>() +
+                               "' is no token of the vocabulary");
+    unknown_ = found->second;
+  }
   joins_unknown_ = model.value("fuse_unk", false);
   falls_back_to_bytes_ = model.value("byte_fallback", false);
   takes_whole_words_ = model.value("ignore_merges", false);

@@ -29,8 +29,6 @@ class Tokenizer {
   [[nodiscard]] std::string bytes(std::uint32_t token) const;
   // A name for a picture: also of special tokens.
   [[nodiscard]] std::string name(std::uint32_t token) const;
-  // One more than the largest token.
-  [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
  private:
   struct Regex {

@@ -55,7 +55,8 @@ vkattn::Result<std::set<std::string>> shards_of(const std::filesystem::path& ind
 
 vkattn::Result<Checkpoint> Checkpoint::open(const std::filesystem::path& folder) {
   std::set<std::string> names = {"model.safetensors"};
-  if (!std::filesystem::exists(folder / *names.begin())) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder / *names.begin(), error)) {
     auto shards = shards_of(folder / "model.safetensors.index.json");
     if (!shards) return shards.error();
     names = *std::move(shards);
@@ -120,7 +121,8 @@ class Weights::Finder {
     matrix.inputs = inputs;
     matrix.is_input_first = is_input_first;
     for (std::size_t i = 0; i < names.size(); ++i) {
-      matrix.names.push_back(prefix_ + names[i] + ".weight");
+      // A head of its own stands beside the model whose names have the prefix.
+      matrix.names.push_back((names[i] == model_.family->head ? "" : prefix_) + names[i] + ".weight");
       const auto shape =
           matrix.is_input_first ? std::vector{inputs, outputs[i]} : std::vector{outputs[i], inputs};
       const auto file = checkpoint_.find(matrix.names.back(), shape);
@@ -255,7 +257,6 @@ class Uploader {
       : runtime_(runtime), checkpoint_(checkpoint), plans_(runtime) {}
 
   void upload(Matrix& matrix) {
-    matrix.buffer = checked(runtime_.create_buffer(matrix.bytes()));
     std::int64_t first = 0;  // element of the whole matrix
     for (std::size_t part = 0; part < matrix.names.size(); ++part) {
       const std::int64_t outputs = matrix.outputs[part], elements = outputs * matrix.inputs;
@@ -321,6 +322,11 @@ class Uploader {
 
 }  // namespace
 
+void Weights::allocate(const vkattn::Runtime& runtime) {
+  for (Matrix* const matrix : matrices()) matrix->buffer = checked(runtime.create_buffer(matrix->bytes()));
+  vectors_ = checked(runtime.create_buffer(static_cast<std::uint64_t>(vector_numbers_) * sizeof(float)));
+}
+
 void Weights::upload(const vkattn::Runtime& runtime, Checkpoint& checkpoint,
                      const std::function<void(double)>& on_progress) {
   std::vector<float> numbers(static_cast<std::size_t>(vector_numbers_));
@@ -331,7 +337,6 @@ void Weights::upload(const vkattn::Runtime& runtime, Checkpoint& checkpoint,
       for (const float number : checked(file.read_floats(vector.names[part]))) *at++ = number + vector.added;
     }
   }
-  vectors_ = checked(runtime.create_buffer(numbers.size() * sizeof(float)));
   checked(runtime.write(vectors_, 0, std::as_bytes(std::span(numbers))));
   Uploader uploader(runtime, checkpoint);
   std::uint64_t done = 0;

@@ -65,7 +65,9 @@ class Weights {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   // The largest matrix.
   [[nodiscard]] const Matrix& largest() { return *matrices().front(); }
-  // Uploads everything; on_progress is told the share that is done.
+  // Creates the buffers. Before that there are no ranges.
+  void allocate(const vkattn::Runtime& runtime);
+  // Uploads everything into them; on_progress is told the share that is done.
   void upload(const vkattn::Runtime& runtime, Checkpoint& checkpoint,
               const std::function<void(double)>& on_progress);
 

@@ -127,8 +127,9 @@ Mlp::Mlp(const Builder& build, std::int64_t layer, std::int64_t rows)
 
 void Mlp::add_forward(const Builder& build, Steps& steps, const Floats& x, const Floats& stream) const {
   steps.push_back(up_.forward(build, x.range(), hidden_.range()));
-  steps.push_back(build.shaders.make_step(Shader::kGelu, {hidden_.range(), activated_.range()},
-                                          groups_of(count_), {word(count_)}));
+  constexpr std::uint32_t kGelu = 1;  // as in activate.comp
+  steps.push_back(build.shaders.make_step(Shader::kActivate, {hidden_.range(), activated_.range()},
+                                          groups_of(count_), {word(count_), 0, kGelu, 0}));
   steps.push_back(down_.forward(build, activated_.range(), stream.range(), true));
 }
 

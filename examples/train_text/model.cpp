@@ -16,7 +16,8 @@ Step embed(const Builder& build, const Indices& tokens, const Indices& positions
       Shader::kEmbed,
       {tokens.range(), positions.range(), build.parameters.value("token_embedding.weight"),
        build.parameters.value("position_embedding.weight"), output.range()},
-      groups_of(rows * build.shape.width), {word(rows), word(build.shape.width)});
+      groups_of(rows * build.shape.width),
+      {word(rows), word(build.shape.width), 0, 1, std::bit_cast<std::uint32_t>(1.0F)});  // as in embed.comp
 }
 
 Linear head(const Builder& build, std::int64_t rows) {

@@ -1,11 +1,11 @@
 #include "train_text/steps.hpp"
 
 // SPIR-V of the shaders, which glslang writes as arrays of words.
+#include "activate_comp.h"
 #include "adamw_comp.h"
 #include "cross_entropy_comp.h"
 #include "embed_comp.h"
 #include "embed_gradient_comp.h"
-#include "gelu_comp.h"
 #include "gelu_gradient_comp.h"
 #include "norm_comp.h"
 #include "norm_gradient_comp.h"
@@ -17,7 +17,7 @@ std::span<const decoder::ShaderRow> shader_table() {
                                                            {"embed_gradient", embed_gradient_comp, 4},
                                                            {"norm", norm_comp, 3},
                                                            {"norm_gradient", norm_gradient_comp, 4},
-                                                           {"gelu", gelu_comp, 2},
+                                                           {"activate", activate_comp, 2},
                                                            {"gelu_gradient", gelu_gradient_comp, 2},
                                                            {"cross_entropy", cross_entropy_comp, 3},
                                                            {"adamw", adamw_comp, 4}}};

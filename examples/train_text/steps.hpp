@@ -24,7 +24,7 @@ enum class Shader {
   kEmbedGradient,
   kNorm,
   kNormGradient,
-  kGelu,
+  kActivate,
   kGeluGradient,
   kCrossEntropy,
   kAdamw

@@ -13,7 +13,8 @@ vkattn::Error refuse(const std::string& what) {
   return {vkattn::ErrorCode::kInvalidArgument, 0, what};
 }
 
-// The number of bytes of the text's first character; 0 if the text is not UTF-8.
+// The number of bytes of the text's first character; 0 if the text is not UTF-8. Surrogates, forms that are
+// longer than they need be and codes beyond U+10FFFF are not.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -24,6 +25,9 @@ std::size_t character_bytes(std::string_view text) {
                             : first < 0xf5 ? 4
                                            : 0;
   if (bytes > text.size()) return 0;
+  const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (bytes > 1 && (byte(1) < least || byte(1) > most)) return 0;
   for (std::size_t i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xc0U) != 0x80U) return 0;
   }
@@ -55,7 +59,9 @@ vkattn::Result<std::string> read_files(const std::vector<std::filesystem::path>&
   for (const std::filesystem::path& path : paths) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream content;
-    if (!file || (file.peek() != std::ifstream::traits_type::eof() && !(content << file.rdbuf())))
+    const bool has_text = file.peek() != std::ifstream::traits_type::eof();
+    // A folder is opened, and fails when it is read.
+    if (!file.is_open() || file.bad() || (has_text && !(content << file.rdbuf())))
       return vkattn::Error{vkattn::ErrorCode::kIo, 0, path.string() + " cannot be read"};
     text += content.str();
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/testing.hpp"
 #include "train_text/sample.hpp"
 #include "train_text/session.hpp"
 #include "train_text/text.hpp"
@@ -17,13 +18,9 @@
 namespace train_text {
 namespace {
 
-int failures = 0;
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  std::fprintf(stderr, "failed: %s\n", what.c_str());
-  ++failures;
-}
+using decoder::expect;
+using decoder::failures;
+using decoder::has_validation;
 
 std::string file_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -49,13 +46,6 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
-
-// True if the validation layer is installed.
-bool has_validation() {
-  vkattn::RuntimeOptions options;
-  options.validation = true;
-  return vkattn::Runtime::create(options).ok();
-}
 
 // A small model whose values all have one size, so that every gradient counts.
 struct SmallModel {
@@ -197,6 +187,13 @@ void test_refusals() {
          "so is one of one character");
   expect(refusal("ab\xff").find("no UTF-8 at its byte 2") != std::string::npos, "and one that is no UTF-8");
   expect(refusal("ab\xc3").find("no UTF-8 at its byte 2") != std::string::npos, "also at its end");
+  // Forms that are too long, surrogates, and what lies beyond U+10FFFF.
+  for (const std::string code : {"\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80"})
+    expect(refusal("ab" + code).find("no UTF-8 at its byte 2") != std::string::npos,
+           "nor codes that are none");
+  for (const std::string code : {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+    expect(refusal("ab" + code).empty(), "codes beside them are taken");
+  expect(!read_files({std::filesystem::temp_directory_path()}).ok(), "a folder is no text");
   std::string many;
   for (unsigned code = 0; code < 5000; ++code) {
     many += static_cast<char>(0xe4U + code / 4096);

@@ -93,15 +93,15 @@ Crowd::Crowd(const Gpu& gpu, VkRenderPass render_pass)
       set_layout_(
           engine::make_set_layout(device_, 4, VK_SHADER_STAGE_COMPUTE_BIT | VK_SHADER_STAGE_VERTEX_BIT)),
       pool_(engine::make_set_pool(device_, 4, 1)) {
-  const auto make = [&](example::Buffer& buffer, VkDeviceSize bytes) {
-    buffer = example::Buffer(gpu, bytes, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT);
+  const auto make = [&](example::Buffer& buffer, VkDeviceSize bytes, bool is_devices = false) {
+    buffer = example::Buffer(gpu, bytes, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, is_devices);
     return buffer.range();
   };
   vkattn::AttentionTensors tensors;
   tensors.query = make(query_, VkDeviceSize{kKinds} * kAgents * kCrowdDims * kFloat);
   tensors.key = make(key_, VkDeviceSize{kMemories} * kCrowdDims * kFloat);
   tensors.value = make(value_, VkDeviceSize{kMemories} * kPlaceDims * kFloat);
-  tensors.output = make(output_, VkDeviceSize{kKinds} * kAgents * kPlaceDims * kFloat);
+  tensors.output = make(output_, VkDeviceSize{kKinds} * kAgents * kPlaceDims * kFloat, true);
   tensors.weights = make(weights_, VkDeviceSize{kKinds} * kAgents * kMemories * kFloat);
   bindings_.emplace(example::checked(plan_.make_bindings(tensors, workspace_.range())));
   make(world_, sizeof(World));

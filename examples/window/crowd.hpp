@@ -45,7 +45,8 @@ class Crowd {
   void draw(VkCommandBuffer commands, VkRect2D area, std::uint32_t selected) const;
 
   [[nodiscard]] std::size_t dispatches() const { return plan_.dispatches().size(); }
-  // The largest difference of the weights from the formula, between two executions, when the device is idle.
+  // The largest difference of the weights from the formula, between two executions, when the device is idle
+  // and its writes are available to the host.
   [[nodiscard]] double difference() const;
 
  private:

@@ -139,28 +139,24 @@ ImU32 heat(float share) {
   return packed(vkattn::picture::scale_color(static_cast<double>(share)));
 }
 
-bool slide(const char* name, const char* label, int& value, int least, int most, const char* format) {
+void slide(const char* name, const char* label, int& value, int least, int most, const char* format) {
   label_above(label);
   const std::string id = std::string("##") + name;
-  const bool changes =
-      ImGui::SliderInt(id.c_str(), &value, least, most, format, ImGuiSliderFlags_AlwaysClamp);
+  ImGui::SliderInt(id.c_str(), &value, least, most, format, ImGuiSliderFlags_AlwaysClamp);
   mark(name);
-  return changes;
 }
-bool slide(const char* name, const char* label, float& value, float least, float most, const char* format,
+void slide(const char* name, const char* label, float& value, float least, float most, const char* format,
            bool is_logarithmic) {
   label_above(label);
   const std::string id = std::string("##") + name;
   const ImGuiSliderFlags flags =
       ImGuiSliderFlags_AlwaysClamp | (is_logarithmic ? ImGuiSliderFlags_Logarithmic : 0);
-  const bool changes = ImGui::SliderFloat(id.c_str(), &value, least, most, format, flags);
+  ImGui::SliderFloat(id.c_str(), &value, least, most, format, flags);
   mark(name);
-  return changes;
 }
-bool tick(const char* name, const char* label, bool& value) {
-  const bool changes = ImGui::Checkbox(label, &value);
+void tick(const char* name, const char* label, bool& value) {
+  ImGui::Checkbox(label, &value);
   mark(name);
-  return changes;
 }
 void soft_text(const char* text) {
   ImGui::PushStyleColor(ImGuiCol_Text, soft_ink());

@@ -37,20 +37,29 @@ Overlay::Overlay(const Gpu& gpu, std::uint32_t family, VkQueue queue, const Scre
   info.QueueFamily = family;
   info.Queue = queue;
   info.DescriptorPool = pool_;
-  info.MinImageCount = info.ImageCount = std::max(kFramesInFlight, screen.images());
+  info.MinImageCount = info.ImageCount = kFramesInFlight;
   info.MSAASamples = VK_SAMPLE_COUNT_1_BIT;
   info.CheckVkResultFn = [](VkResult result) { check(result, "a call of Dear ImGui"); };
   ImGui_ImplVulkan_Init(&info, screen.render_pass());
-#if IMGUI_VERSION_NUM >= 19000
-  ImGui_ImplVulkan_CreateFontsTexture();
-#else
   const example::CommandPool commands(gpu, family);
-  example::execute(queue, commands, ImGui_ImplVulkan_CreateFontsTexture);
-  ImGui_ImplVulkan_DestroyFontUploadObjects();
+  try {
+#if IMGUI_VERSION_NUM >= 19000
+    ImGui_ImplVulkan_CreateFontsTexture();
+#else
+    example::execute(queue, commands, ImGui_ImplVulkan_CreateFontsTexture, check);
+    ImGui_ImplVulkan_DestroyFontUploadObjects();
 #endif
+  } catch (const DeviceLost&) {
+    shut_down();  // the next device's Overlay begins anew
+    throw;
+  }
 }
 
 Overlay::~Overlay() {
+  shut_down();
+}
+
+void Overlay::shut_down() {
   vkDeviceWaitIdle(device_);
   ImGui_ImplVulkan_Shutdown();
   vkDestroyDescriptorPool(device_, pool_, nullptr);

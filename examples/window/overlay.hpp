@@ -29,6 +29,7 @@ class Interface {
 // Dear ImGui's Vulkan back end, on the program's own device.
 class Overlay {
  public:
+  // Throws DeviceLost.
   Overlay(const Gpu& gpu, std::uint32_t family, VkQueue queue, const Screen& screen);
   Overlay(const Overlay&) = delete;
   Overlay& operator=(const Overlay&) = delete;
@@ -39,6 +40,8 @@ class Overlay {
   static void record(VkCommandBuffer commands);
 
  private:
+  void shut_down();
+
   VkDevice device_;
   VkDescriptorPool pool_ = VK_NULL_HANDLE;
 };
@@ -60,11 +63,11 @@ void forget_marks();
 [[nodiscard]] ImU32 series(std::size_t index);
 [[nodiscard]] ImU32 heat(float share);  // from 0 to 1
 
-// A label, and below it a slider. True if the value changes.
-bool slide(const char* name, const char* label, int& value, int least, int most, const char* format);
-bool slide(const char* name, const char* label, float& value, float least, float most, const char* format,
+// A label, and below it a slider.
+void slide(const char* name, const char* label, int& value, int least, int most, const char* format);
+void slide(const char* name, const char* label, float& value, float least, float most, const char* format,
            bool is_logarithmic = false);
-bool tick(const char* name, const char* label, bool& value);
+void tick(const char* name, const char* label, bool& value);
 void soft_text(const char* text);
 
 // "0.53 ms"

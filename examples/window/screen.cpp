@@ -110,10 +110,15 @@ bool Screen::make_swapchain() {
   info.imageFormat = format_.format;
   info.imageColorSpace = format_.colorSpace;
   info.imageExtent = extent_ = extent;
+  made_for_ = {static_cast<std::uint32_t>(width), static_cast<std::uint32_t>(height)};
   info.imageArrayLayers = 1;
-  info.imageUsage = VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT;
+  is_readable_ = (can.supportedUsageFlags & VK_IMAGE_USAGE_TRANSFER_SRC_BIT) != 0;
+  info.imageUsage =
+      VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | (can.supportedUsageFlags & VK_IMAGE_USAGE_TRANSFER_SRC_BIT);
   info.preTransform = can.currentTransform;
-  info.compositeAlpha = VK_COMPOSITE_ALPHA_OPAQUE_BIT_KHR;
+  // The lowest bit: opaque if that is possible.
+  info.compositeAlpha = static_cast<VkCompositeAlphaFlagBitsKHR>(can.supportedCompositeAlpha &
+                                                                 (~can.supportedCompositeAlpha + 1));
   info.presentMode = VK_PRESENT_MODE_FIFO_KHR;
   info.clipped = VK_TRUE;
   info.oldSwapchain = swapchain_;
@@ -168,17 +173,16 @@ std::optional<Frame> Screen::begin() {
   int width = 0, height = 0;
   glfwGetFramebufferSize(window_, &width, &height);
   if (width == 0 || height == 0) return std::nullopt;
-  const bool has_size = extent_.width == static_cast<std::uint32_t>(width) &&
-                        extent_.height == static_cast<std::uint32_t>(height);
+  const bool has_size = made_for_.width == static_cast<std::uint32_t>(width) &&
+                        made_for_.height == static_cast<std::uint32_t>(height);
   if (!has_size && !make_swapchain()) return std::nullopt;
   const Slot& slot = slots_[slot_];
   check(vkWaitForFences(gpu_.device, 1, &slot.done, VK_TRUE, UINT64_MAX), "vkWaitForFences");
+  constexpr std::uint64_t kWaitNs = 100'000'000;
   const VkResult result =
-      vkAcquireNextImageKHR(gpu_.device, swapchain_, UINT64_MAX, slot.acquired, VK_NULL_HANDLE, &image_);
-  if (result == VK_ERROR_OUT_OF_DATE_KHR) {
-    extent_ = {};
-    return std::nullopt;
-  }
+      vkAcquireNextImageKHR(gpu_.device, swapchain_, kWaitNs, slot.acquired, VK_NULL_HANDLE, &image_);
+  if (result == VK_ERROR_OUT_OF_DATE_KHR) made_for_ = {};
+  if (result == VK_ERROR_OUT_OF_DATE_KHR || result == VK_TIMEOUT) return std::nullopt;
   check(result, "vkAcquireNextImageKHR");
   check(vkResetFences(gpu_.device, 1, &slot.done), "vkResetFences");
   example::begin(slot.commands);
@@ -209,11 +213,14 @@ void Screen::submit(const Slot& slot) {
 
 void Screen::end(const Frame& frame, const std::string& picture) {
   vkCmdEndRenderPass(frame.commands);
-  example::Buffer pixels;
   if (!picture.empty()) {
-    pixels = example::Buffer(gpu_, VkDeviceSize{4} * extent_.width * extent_.height,
-                             VK_BUFFER_USAGE_TRANSFER_DST_BIT);
-    copy(frame.commands, pixels);
+    if (!is_readable_) {
+      std::fprintf(stderr, "%s cannot be made: this window's images cannot be copied\n", picture.c_str());
+      std::exit(1);
+    }
+    pixels_ = example::Buffer(gpu_, VkDeviceSize{4} * extent_.width * extent_.height,
+                              VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+    copy(frame.commands);
   }
   check(vkEndCommandBuffer(frame.commands), "vkEndCommandBuffer");
   submit(slots_[slot_]);
@@ -225,17 +232,18 @@ void Screen::end(const Frame& frame, const std::string& picture) {
   const VkResult result = vkQueuePresentKHR(queue_, &info);
   if (!picture.empty()) {
     wait();
-    write(pixels, picture);
+    write(picture);
   }
-  if (result == VK_ERROR_OUT_OF_DATE_KHR) {
-    extent_ = {};
+  // Suboptimal: the window has another size than the images, which are made again.
+  if (result == VK_ERROR_OUT_OF_DATE_KHR || result == VK_SUBOPTIMAL_KHR) {
+    made_for_ = {};
   } else {
     check(result, "vkQueuePresentKHR");
   }
   slot_ = (slot_ + 1) % kFramesInFlight;
 }
 
-void Screen::copy(VkCommandBuffer commands, const example::Buffer& pixels) const {
+void Screen::copy(VkCommandBuffer commands) const {
   const auto change = [&](VkImageLayout before, VkImageLayout after, VkAccessFlags used) {
     VkImageMemoryBarrier barrier{VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER};
     barrier.dstAccessMask = used;
@@ -252,16 +260,16 @@ void Screen::copy(VkCommandBuffer commands, const example::Buffer& pixels) const
   region.imageSubresource = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1};
   region.imageExtent = {extent_.width, extent_.height, 1};
   vkCmdCopyImageToBuffer(commands, images_[image_].image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
-                         pixels.handle(), 1, &region);
+                         pixels_.handle(), 1, &region);
   change(VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, VK_IMAGE_LAYOUT_PRESENT_SRC_KHR, 0);
   example::barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                    VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-void Screen::write(const example::Buffer& pixels, const std::string& path) const {
+void Screen::write(const std::string& path) const {
   std::vector<std::uint8_t> rgb;
   const bool is_reversed = format_.format == VK_FORMAT_B8G8R8A8_UNORM;
-  for (const std::uint32_t pixel : pixels.values<std::uint32_t>()) {
+  for (const std::uint32_t pixel : pixels_.values<std::uint32_t>()) {
     for (const unsigned part : {0U, 1U, 2U})
       rgb.push_back(static_cast<std::uint8_t>(pixel >> 8 * (is_reversed ? 2 - part : part)));
   }

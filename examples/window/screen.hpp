@@ -38,7 +38,8 @@ class Screen {
   ~Screen();
 
   // Begins a frame when its slot is free: the device is done with what was recorded there before. No frame if
-  // the window has no area, as when it is minimised, or if its size is changing.
+  // the window has no area, as when it is minimised, if its size is changing, or if no image is free for 100
+  // ms, as of a window that nobody sees.
   [[nodiscard]] std::optional<Frame> begin();
   void begin_pass(const Frame& frame) const;
   // Ends the pass, submits and presents. If `picture` is not empty, the frame is also written to that file.
@@ -47,8 +48,6 @@ class Screen {
   void wait() const;
 
   [[nodiscard]] VkRenderPass render_pass() const { return render_pass_; }
-  [[nodiscard]] VkExtent2D extent() const { return extent_; }
-  [[nodiscard]] std::uint32_t images() const { return static_cast<std::uint32_t>(images_.size()); }
 
  private:
   struct Image {
@@ -69,8 +68,8 @@ class Screen {
   void add_images();
   void destroy_images();
   void submit(const Slot& slot);
-  void copy(VkCommandBuffer commands, const example::Buffer& pixels) const;
-  void write(const example::Buffer& pixels, const std::string& path) const;
+  void copy(VkCommandBuffer commands) const;
+  void write(const std::string& path) const;
 
   const Gpu& gpu_;
   VkQueue queue_;
@@ -79,10 +78,12 @@ class Screen {
   VkSurfaceFormatKHR format_{};
   VkRenderPass render_pass_ = VK_NULL_HANDLE;
   VkSwapchainKHR swapchain_ = VK_NULL_HANDLE;
-  VkExtent2D extent_{};
+  VkExtent2D extent_{}, made_for_{};  // of the images, and of the window when they were made
+  bool is_readable_ = false;          // images can be copied
   std::vector<Image> images_;
   example::CommandPool pool_;
   std::array<Slot, kFramesInFlight> slots_{};
+  example::Buffer pixels_;  // of the last frame that was written to a file
   std::uint32_t slot_ = 0, image_ = 0;
 };
 

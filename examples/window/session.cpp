@@ -17,17 +17,44 @@ std::vector<const char*> instance_extensions() {
   return {names, names + count};
 }
 
+// The first family for graphics and compute that can show pictures, of a device that has swapchains.
+std::optional<std::uint32_t> family_of(VkInstance instance, VkPhysicalDevice device) {
+  std::uint32_t count = 0;
+  check(vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr),
+        "vkEnumerateDeviceExtensionProperties");
+  std::vector<VkExtensionProperties> extensions(count);
+  check(vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data()),
+        "vkEnumerateDeviceExtensionProperties");
+  if (std::ranges::none_of(extensions, [](const VkExtensionProperties& each) {
+        return std::string_view(each.extensionName) == VK_KHR_SWAPCHAIN_EXTENSION_NAME;
+      }))
+    return std::nullopt;
+  vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vkGetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
+  constexpr VkQueueFlags kWanted = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if ((families[i].queueFlags & kWanted) == kWanted &&
+        glfwGetPhysicalDevicePresentationSupport(instance, device, i) == GLFW_TRUE)
+      return i;
+  }
+  return std::nullopt;
+}
+
+bool can_show(VkInstance instance, VkPhysicalDevice device) {
+  return family_of(instance, device).has_value();
+}
+
 std::uint32_t open(Gpu& gpu) {
-  const std::optional<std::uint32_t> family = gpu.family(VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
-  if (!family) example::skip("no Vulkan device with a queue for graphics and compute");
+  const std::uint32_t family = family_of(gpu.instance, gpu.physical_device).value();
   const float priority = 1;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-  queue.queueFamilyIndex = *family;
+  queue.queueFamilyIndex = family;
   queue.queueCount = 1;
   queue.pQueuePriorities = &priority;
   const char* const extensions[] = {VK_KHR_SWAPCHAIN_EXTENSION_NAME};
   gpu.open({&queue, 1}, nullptr, extensions);
-  return *family;
+  return family;
 }
 
 }  // namespace
@@ -35,10 +62,12 @@ std::uint32_t open(Gpu& gpu) {
 Session::Session(GLFWwindow* window, State& state, bool validates)
     : window_(window),
       state_(state),
-      gpu_(VK_API_VERSION_1_1, instance_extensions(), validates),
+      gpu_(VK_API_VERSION_1_1, instance_extensions(), validates, can_show),
       family_(open(gpu_)),
       opened_(Clock::now()) {
   vkGetDeviceQueue(gpu_.device, family_, 0, &queue_);
+  if (validates)
+    std::printf("%s\n", gpu_.is_validated ? "validation: on" : "the validation layer is not installed");
   std::printf(
       "compiling: the kernel of attention with its pass of weights, the shader of heat maps, Dear ImGui's\n");
   screen_.emplace(gpu_, family_, queue_, window);
@@ -54,7 +83,7 @@ void Session::run() {
   while (!has_ended_ && glfwWindowShouldClose(window_) == 0) {
     glfwPollEvents();
     frame();
-    if (state_.frames == before + 1) say_first("the first frame");
+    if (state_.frames > before && !std::exchange(has_shown_frame_, true)) say_first("the first frame");
     if (attention_->has_work() && !std::exchange(has_shown_weights_, true)) say_first("the first weights");
     // A screen would wait for its refresh; some servers do not.
     next_ = std::max(next_ + std::chrono::microseconds(16'667), Clock::now() - std::chrono::milliseconds(17));
@@ -79,6 +108,8 @@ void Session::frame() {
     return;
   }
   take_times(*frame);
+  // It may find the device lost, and Dear ImGui cannot leave a frame that has begun.
+  attention_->update(state_.text.wanted(), *screen_);
   Overlay::begin();
   Script::Play play;
   if (state_.script) {
@@ -90,13 +121,13 @@ void Session::frame() {
   ImGui::NewFrame();
   is_crowd_ = draw(*frame);
   ImGui::Render();
+  is_check_due_ = is_check_due_ || play.checks;
   record(*frame, is_crowd_);
   screen_->begin_pass(*frame);
   Overlay::record(frame->commands);
   screen_->end(*frame, play.picture);
   ++state_.frames;
   // The crowd's weights belong to its queries only where an execution has ended.
-  is_check_due_ = is_check_due_ || play.checks;
   if (is_check_due_ && (!is_crowd_ || state_.crowd.is_between_executions())) {
     check_weights();
     is_check_due_ = false;
@@ -131,7 +162,6 @@ bool Session::draw(const Frame& frame) {
     const bool is_text = ImGui::BeginTabItem("Attention of a text");
     mark("text_tab");
     if (is_text) {
-      attention_->update(state_.text.wanted(), *screen_);
       state_.text.draw(*attention_, *maps_, frame.slot);
       ImGui::EndTabItem();
     }
@@ -165,6 +195,10 @@ void Session::record(const Frame& frame, bool is_crowd) {
   } else {
     state_.text.record(frame, *attention_, *timer_);
   }
+  // The host reads what attention and shaders have written.
+  if (is_check_due_)
+    example::barrier(frame.commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                     VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 void Session::check_weights() {

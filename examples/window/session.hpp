@@ -25,6 +25,10 @@ struct State {
 class Session {
  public:
   Session(GLFWwindow* window, State& state, bool validates);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  // Waits: after a loss the driver may still run the frame before.
+  ~Session() { vkDeviceWaitIdle(gpu_.device); }
   // Until the window closes or the script ends. Throws DeviceLost.
   void run();
 
@@ -54,7 +58,7 @@ class Session {
   std::array<bool, kFramesInFlight> was_crowd_{};
   bool is_crowd_ = false;
   Clock::time_point last_ = Clock::now(), next_ = last_;
-  bool has_shown_weights_ = false, is_check_due_ = false, has_ended_ = false;
+  bool has_shown_frame_ = false, has_shown_weights_ = false, is_check_due_ = false, has_ended_ = false;
 };
 
 }  // namespace window

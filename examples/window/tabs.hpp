@@ -67,7 +67,6 @@ class CrowdTab {
   [[nodiscard]] const Times& times() const { return times_; }
   // True if the last recorded frame ended an execution.
   [[nodiscard]] bool is_between_executions() const { return !slices_.empty() && slices_.back().is_last; }
-  [[nodiscard]] float budget_ms() const { return budget_ms_; }
 
  private:
   void draw_world(const Crowd& crowd) const;

@@ -52,8 +52,9 @@ vkattn::AttentionDesc describe(const Controls& controls, int tokens) {
 TextAttention::TextAttention(const Gpu& gpu, const TrainedHeads& trained) : gpu_(gpu), trained_(trained) {
   constexpr VkBufferUsageFlags kStorage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   constexpr VkDeviceSize kRows = VkDeviceSize{kMostHeads} * kMostTokens;
-  for (example::Buffer* each : {&query_, &key_, &output_})
+  for (example::Buffer* each : {&query_, &key_})
     *each = example::Buffer(gpu, kRows * kMostDims * kNumberBytes, kStorage);
+  output_ = example::Buffer(gpu, kRows * kMostDims * kNumberBytes, kStorage, true);
   weights_ =
       example::Buffer(gpu, kRows * kMostTokens * kNumberBytes, kStorage | VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
   sinks_ = example::Buffer(gpu, kMostHeads * kNumberBytes, kStorage);

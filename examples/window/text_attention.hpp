@@ -58,7 +58,8 @@ class TextAttention {
   // Records a copy of one row of weights to the host. The slot has it when it is free again.
   void record_row(const Frame& frame, int head, int row) const;
   [[nodiscard]] std::span<const float> row(std::uint32_t slot) const { return row_[slot].values(); }
-  // The largest difference of the weights from the formula, when the device is idle.
+  // The largest difference of the weights from the formula, when the device is idle and its writes are
+  // available to the host.
   [[nodiscard]] double difference() const;
   [[nodiscard]] VkBuffer weights() const { return weights_.handle(); }
 

@@ -88,8 +88,8 @@ void TextTab::draw_controls(const TextAttention& attention) {
   draw_source();
   Controls& c = wanted_;
   slide("heads", "heads", c.heads, 1, c.is_trained ? most_heads_ : kMostHeads, "%d");
-  slide("dims", "numbers of a query and a key", c.dims, 1, c.is_trained ? most_dims_ : kMostDims, "%d");
-  slide("scale", "scale of scores, in 1/sqrt(numbers)", c.scale, 0, 4, "%.2f");
+  slide("dims", "head dimension", c.dims, 1, c.is_trained ? most_dims_ : kMostDims, "%d");
+  slide("scale", "scale, in 1/sqrt(head dimension)", c.scale, 0, 4, "%.2f");
   slide("temperature", "temperature", c.temperature, 0.1F, 10, "%.2f", true);
   slide("window", "window, keys on each side", c.window, 0, kMostTokens, c.window == 0 ? "all" : "%d");
   slide("softcap", "softcap of scores", c.softcap, 0, 20, c.softcap == 0 ? "none" : "%.1f");
@@ -109,9 +109,9 @@ void TextTab::draw_status(const TextAttention& attention) const {
   const TextAttention::Shown& shown = attention.shown();
   if (!shown.error.empty()) soft_text(shown.error.c_str());
   if (!shown.plan) return;
-  std::string text = "attention: " + milliseconds(share_of(times_.values, 0.5)) +
-                     " a frame, of which 99 % are below " + milliseconds(share_of(times_.values, 0.99)) +
-                     "; kernel " + std::string(shown.plan->kernel_name()) +
+  std::string text = "attention in a frame: median " + milliseconds(share_of(times_.values, 0.5)) +
+                     ", 99 % below " + milliseconds(share_of(times_.values, 0.99)) + "; kernel " +
+                     std::string(shown.plan->kernel_name()) +
                      "\nallocations in record(): " + std::to_string(allocations_in_record) + "\n";
   text += attention.is_ready(wanted_) ? "planned and compiled in " + milliseconds(1e3 * shown.seconds)
                                       : "compiling what has changed ...";
@@ -234,11 +234,12 @@ void TextTab::draw_numbers(const Rows& rows, ImVec2 from, ImVec2 size) const {
   const auto weight_of = [&](int key) { return row_[static_cast<std::size_t>(key)]; };
   std::snprintf(text, sizeof(text), "head %d, query %s", pointed_->head, quoted(rows, pointed_->row).c_str());
   text_at(from, ink(), text, title_font(), 15);
+  const float room = std::max(width_of(text, title_font(), 15) + 16, 210.0F);
   const float sum = std::reduce(row_.begin(), row_.end());
   std::snprintf(text, sizeof(text), "weight of key %s: %.4f     sum of the row: %.4f",
                 quoted(rows, pointed_->column).c_str(), static_cast<double>(weight_of(pointed_->column)),
                 static_cast<double>(sum));
-  text_at({from.x + 210, from.y}, soft_ink(), text, ImGui::GetFont(), 15);
+  text_at({from.x + room, from.y}, soft_ink(), text, ImGui::GetFont(), 15);
   constexpr float kTop = 36, kBelow = 16;
   const float width = size.x / static_cast<float>(rows.tokens()), high = size.y - kTop - kBelow;
   ImDrawList& list = *ImGui::GetWindowDrawList();

@@ -1,7 +1,9 @@
 // A Vulkan layer whose devices are lost. VKATTN_TEST_LOST_AFTER is the number of submissions that a device
-// lives for, and VKATTN_TEST_LOSSES the number of devices that are lost; those made later live. Calls of a
-// lost device give VK_ERROR_DEVICE_LOST, and the driver below sees none of them but destruction.
+// lives for, VKATTN_TEST_LOST_AFTER_WAITS that of waits for a queue, and VKATTN_TEST_LOSSES the number of
+// devices that are lost; those made later live. Submissions, presents and waits of a lost device give
+// VK_ERROR_DEVICE_LOST; other calls reach the driver.
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 
@@ -11,16 +13,18 @@ namespace {
 
 using namespace vkattn::tests;
 
-long number(const char* name, long otherwise) {
+constexpr std::int64_t kNever = std::int64_t{1} << 40U;
+
+std::int64_t number(const char* name, std::int64_t otherwise) {
   const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
+  return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
 }
 
 struct InstanceFunctions : InstanceBelow {
   void load() {}
 };
 
-std::atomic<long> devices_made = 0;
+std::atomic<std::int64_t> devices_made = 0;
 
 struct DeviceFunctions : DeviceBelow {
   PFN_vkQueueSubmit submit = nullptr;
@@ -28,7 +32,10 @@ struct DeviceFunctions : DeviceBelow {
   PFN_vkQueueWaitIdle wait_queue = nullptr;
   PFN_vkDeviceWaitIdle wait_device = nullptr;
   PFN_vkWaitForFences wait_fences = nullptr;
-  std::shared_ptr<std::atomic<long>> left;  // submissions
+  struct Left {
+    std::atomic<std::int64_t> submissions, waits;
+  };
+  std::shared_ptr<Left> left;
 
   void load(const InstanceFunctions& /*functions*/, VkPhysicalDevice /*physical*/) {
     take(submit, "vkQueueSubmit");
@@ -37,10 +44,11 @@ struct DeviceFunctions : DeviceBelow {
     take(wait_device, "vkDeviceWaitIdle");
     take(wait_fences, "vkWaitForFences");
     const bool is_lost_once = devices_made++ < number("VKATTN_TEST_LOSSES", 1);
-    left =
-        std::make_shared<std::atomic<long>>(is_lost_once ? number("VKATTN_TEST_LOST_AFTER", 100) : 1L << 40U);
+    left = std::make_shared<Left>();
+    left->submissions = is_lost_once ? number("VKATTN_TEST_LOST_AFTER", kNever) : kNever;
+    left->waits = is_lost_once ? number("VKATTN_TEST_LOST_AFTER_WAITS", kNever) : kNever;
   }
-  [[nodiscard]] bool is_lost() const { return *left < 0; }
+  [[nodiscard]] bool is_lost() const { return left->submissions < 0 || left->waits < 0; }
 };
 
 using Lost = LayerOf<InstanceFunctions, DeviceFunctions>;
@@ -48,8 +56,8 @@ using Lost = LayerOf<InstanceFunctions, DeviceFunctions>;
 VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* submits,
                                       VkFence fence) {
   const DeviceFunctions functions = Lost::devices().get(queue);
-  if (--*functions.left < 0) return VK_ERROR_DEVICE_LOST;
-  return functions.submit(queue, count, submits, fence);
+  --functions.left->submissions;
+  return functions.is_lost() ? VK_ERROR_DEVICE_LOST : functions.submit(queue, count, submits, fence);
 }
 VKAPI_ATTR VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR* info) {
   const DeviceFunctions functions = Lost::devices().get(queue);
@@ -57,6 +65,7 @@ VKAPI_ATTR VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR* in
 }
 VKAPI_ATTR VkResult VKAPI_CALL wait_queue(VkQueue queue) {
   const DeviceFunctions functions = Lost::devices().get(queue);
+  --functions.left->waits;
   return functions.is_lost() ? VK_ERROR_DEVICE_LOST : functions.wait_queue(queue);
 }
 // The driver's own work ends, so that nothing is destroyed under it.
