@@ -219,7 +219,8 @@ TEST_F(ToolRecordedDevices, ThatRefuseEndWithTheCodeOfDevices) {
   const ToolResult result = run(command, kNoDevice);
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_TRUE(has(result.err, "1 of 2 devices cannot run this problem"));
-  EXPECT_TRUE(has(result.out, "storage buffers, maxPerStageDescriptorStorageBuffers is 4"));
+  EXPECT_TRUE(has(result.out, "needs 5 storage buffers;"));
+  EXPECT_TRUE(has(result.out, "maxPerStageDescriptorStorageBuffers is 4: "));
   EXPECT_TRUE(has(result.out, "of 16 storage buffers"));
   const ToolResult as_json = run(command + " --json", kNoDevice);
   EXPECT_EQ(as_json.exit_code, 3);
