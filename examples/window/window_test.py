@@ -6,6 +6,7 @@ PROGRAM is the window; FOLDER is for its pictures, which stay; HEADS is a file o
 the tab of a text; LAYERS is the folder of the layer whose devices are lost; HAS_VALIDATION is 1 if the validation layer is installed.
 Without a Vulkan device it ends with 77, and with 1 if VKATTN_TEST_REQUIRE_DEVICE is 1.
 """
+import contextlib
 import os
 import pathlib
 import re
@@ -62,16 +63,27 @@ def skip(said):
     raise unittest.SkipTest(said)
 
 
+@contextlib.contextmanager
+def display_server():
+    """Xvfb and the name of its display. xvfb-run would sometimes end with a failure of its own, while it cleans up."""
+    with subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "1600x1000x24"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, encoding="utf-8") as server:
+        try:
+            yield server, ":" + server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
 def run(script=None, words=(), display=True, **environment):
     """The exit code of a run, what it said, and its pictures by name."""
-    command = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"] if display else []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         lines = pathlib.Path(folder, "script.txt")
         if script is not None:
             lines.write_text(script.replace("PICTURES", FOLDER), encoding="utf-8")
             words = ["--script", str(lines), *words]
-        environment = {**os.environ, **environment, **({} if display else {"DISPLAY": "", "WAYLAND_DISPLAY": ""})}
-        done = subprocess.run([*command, PROGRAM, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        name = stack.enter_context(display_server())[1] if display else ""
+        environment = {**os.environ, **environment, "DISPLAY": name, "WAYLAND_DISPLAY": ""}
+        done = subprocess.run([PROGRAM, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               encoding="utf-8", timeout=500, check=False)
     if done.returncode == 77:
         skip(done.stdout)
@@ -259,10 +271,8 @@ check
         self.assertIn("the device was lost 3 times", text)
 
     def test_a_display_that_goes_away(self):
-        with subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "1600x1000x24"], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, encoding="utf-8") as server:
-            number = server.stdout.readline().strip()
-            with subprocess.Popen([PROGRAM], env={**os.environ, "DISPLAY": ":" + number}, stdout=subprocess.PIPE,
+        with display_server() as (server, display):
+            with subprocess.Popen([PROGRAM], env={**os.environ, "DISPLAY": display}, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, encoding="utf-8") as program:
                 said = ""
                 while "the first weights" not in said:
@@ -276,7 +286,7 @@ check
             skip(said)
         self.assertEqual(program.returncode, 1, said)
         # Xlib has one sentence for a pipe that breaks, and another for any other end.
-        self.assertRegex(said, f"connection to :{number} broken|fatal IO error .* on X server \":{number}\"")
+        self.assertRegex(said, f"connection to {display} broken|fatal IO error .* on X server \"{display}\"")
 
     def test_refusals(self):
         code, text, _ = run(display=False)
