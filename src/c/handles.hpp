@@ -205,4 +205,10 @@ template <class Struct>
   return copy;
 }
 
+/// Writes a copy that read() gave, with other members, to the caller's structure: as much as that has.
+template <class Struct>
+void write_back(const Struct& copy, Struct* given) noexcept {
+  std::memcpy(given, &copy, copy.struct_size);
+}
+
 }  // namespace vkattn::c

@@ -1,6 +1,5 @@
 // Choices of kernels, and a driver's statistics, in C.
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -180,7 +179,7 @@ vkattn_result vkattn_plan_get_memory(const vkattn_plan* plan, vkattn_memory* mem
     all.code_bytes = told->code_bytes;
     all.total_bytes = told->total_bytes();
     all.pipelines = told->pipelines;
-    std::memcpy(memory, &all, given->struct_size);
+    c::write_back(all, memory);
     return {};
   });
 }

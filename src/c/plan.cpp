@@ -173,7 +173,7 @@ vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requi
     all.descriptor_set = needs.descriptor_set;
     all.push_constant_bytes = needs.push_constant_bytes;
     all.parameter_bytes = needs.parameter_bytes;
-    std::memcpy(requirements, &all, given->struct_size);
+    c::write_back(all, requirements);
     return {};
   });
 }

@@ -2,7 +2,6 @@
 #include <vkattn/capabilities_file.hpp>
 #include <vkattn/supports.hpp>
 
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,7 +75,7 @@ vkattn_result ask(const vkattn_capabilities* capabilities, const Given* desc,
     copy_names(told->uses, all.uses, sizeof(all.uses));
     copy_names(told->lacks, all.lacks, sizeof(all.lacks));
     c::copy_text(told->better, all.better, sizeof(all.better));
-    std::memcpy(support, &all, target->struct_size);
+    c::write_back(all, support);
     return {};
   });
 }
