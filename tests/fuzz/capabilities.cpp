@@ -9,19 +9,14 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
+#include "fuzz/own_problem.hpp"
 #include "problem/gradients.hpp"
-#include "problem/problem.hpp"
 
 namespace {
 
 using namespace vkattn;
+using fuzz::problem;
 using fuzz::require;
-
-AttentionDesc problem(std::string_view text) {
-  const auto parsed = bench::parse_problem(text);
-  require(parsed.ok(), "the target's own problems can be read");
-  return parsed->desc;
-}
 
 template <class Desc>
 void plan_for(const Desc& desc, const Capabilities& device) {

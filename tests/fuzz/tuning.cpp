@@ -4,20 +4,15 @@
 
 #include "c/handles.hpp"
 #include "fuzz/fuzz.hpp"
-#include "problem/problem.hpp"
+#include "fuzz/own_problem.hpp"
 #include "runtime/tuning_file.hpp"
 #include "support/host_vulkan.hpp"
 
 namespace {
 
 using namespace vkattn;
+using fuzz::problem;
 using fuzz::require;
-
-AttentionDesc problem(std::string_view text) {
-  const auto parsed = bench::parse_problem(text);
-  require(parsed.ok(), "the target's own problems can be read");
-  return parsed->desc;
-}
 
 /// Makes plans with block sizes and parts of the file. If they cannot be used, the tile table has others.
 void plan_with(const Device& device, const Shared<const Tuning>& tuning) {
