@@ -83,13 +83,7 @@ VKAPI_ATTR VkResult VKAPI_CALL wait_fences(VkDevice device, std::uint32_t count,
 
 }  // namespace
 
-extern "C" {
-
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_lost_device_device(VkDevice device,
-                                                                                      const char* name);
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_lost_device_instance(VkInstance instance,
-                                                                                        const char* name);
-}
+VKATTN_TEST_LAYER_ENTRIES(vkattn_lost_device)
 
 namespace {
 
@@ -111,9 +105,4 @@ const Named kOfInstances[] = {
 
 }  // namespace
 
-PFN_vkVoidFunction vkattn_lost_device_device(VkDevice device, const char* name) {
-  return Lost::of_device(kOfDevices, device, name);
-}
-PFN_vkVoidFunction vkattn_lost_device_instance(VkInstance instance, const char* name) {
-  return Lost::of_instance(kOfInstances, kOfDevices, instance, name);
-}
+VKATTN_TEST_LAYER(vkattn_lost_device, Lost)

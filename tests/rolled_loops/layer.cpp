@@ -62,15 +62,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkSha
 
 }  // namespace
 
-// The functions have names of their own, because a program that links libvulkan has functions with the usual
-// names. The manifest tells the loader.
-extern "C" {
-
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_device(VkDevice device,
-                                                                                       const char* name);
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_instance(VkInstance instance,
-                                                                                         const char* name);
-}
+VKATTN_TEST_LAYER_ENTRIES(vkattn_rolled_loops)
 
 namespace {
 
@@ -88,9 +80,4 @@ const Named kOfInstances[] = {
 
 }  // namespace
 
-PFN_vkVoidFunction vkattn_rolled_loops_device(VkDevice device, const char* name) {
-  return RolledLoops::of_device(kOfDevices, device, name);
-}
-PFN_vkVoidFunction vkattn_rolled_loops_instance(VkInstance instance, const char* name) {
-  return RolledLoops::of_instance(kOfInstances, kOfDevices, instance, name);
-}
+VKATTN_TEST_LAYER(vkattn_rolled_loops, RolledLoops)

@@ -176,3 +176,20 @@ struct LayerOf {
 };
 
 }  // namespace vkattn::tests
+
+// The functions by which the loader enters a layer. They have names of their own, because a program that
+// links libvulkan has functions with the usual names; the manifest tells the loader.
+// VKATTN_TEST_LAYER_ENTRIES declares them for the lists kOfDevices and kOfInstances, which VKATTN_TEST_LAYER,
+// at the end, looks up.
+#define VKATTN_TEST_LAYER_ENTRIES(NAME)                                                                 \
+  extern "C" {                                                                                          \
+  VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL NAME##_device(VkDevice, const char*);     \
+  VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL NAME##_instance(VkInstance, const char*); \
+  }
+#define VKATTN_TEST_LAYER(NAME, LAYER)                                        \
+  PFN_vkVoidFunction NAME##_device(VkDevice device, const char* name) {       \
+    return LAYER::of_device(kOfDevices, device, name);                        \
+  }                                                                           \
+  PFN_vkVoidFunction NAME##_instance(VkInstance instance, const char* name) { \
+    return LAYER::of_instance(kOfInstances, kOfDevices, instance, name);      \
+  }

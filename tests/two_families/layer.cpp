@@ -217,13 +217,7 @@ VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlag
 
 }  // namespace
 
-extern "C" {
-
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_device(VkDevice device,
-                                                                                       const char* name);
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_instance(VkInstance instance,
-                                                                                         const char* name);
-}
+VKATTN_TEST_LAYER_ENTRIES(vkattn_two_families)
 
 namespace {
 
@@ -249,9 +243,4 @@ const Named kOfInstances[] = {
 
 }  // namespace
 
-PFN_vkVoidFunction vkattn_two_families_device(VkDevice device, const char* name) {
-  return TwoFamilies::of_device(kOfDevices, device, name);
-}
-PFN_vkVoidFunction vkattn_two_families_instance(VkInstance instance, const char* name) {
-  return TwoFamilies::of_instance(kOfInstances, kOfDevices, instance, name);
-}
+VKATTN_TEST_LAYER(vkattn_two_families, TwoFamilies)
