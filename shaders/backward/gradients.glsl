@@ -28,6 +28,9 @@ layout(constant_id = VKATTN_SPEC_GRAD_VALUE_DIM_STRIDE) const uint kGradValueDim
 layout(constant_id = VKATTN_SPEC_GRAD_QUERY_VECTORS) const bool kGradQueryVectors = false;
 layout(constant_id = VKATTN_SPEC_GRAD_KEY_VECTORS) const bool kGradKeyVectors = false;
 layout(constant_id = VKATTN_SPEC_GRAD_VALUE_VECTORS) const bool kGradValueVectors = false;
+layout(constant_id = VKATTN_SPEC_GRAD_QUERY_SUMS_APART) const bool kGradQuerySumsApart = false;
+layout(constant_id = VKATTN_SPEC_GRAD_KEY_SUMS_APART) const bool kGradKeySumsApart = false;
+layout(constant_id = VKATTN_SPEC_GRAD_VALUE_SUMS_APART) const bool kGradValueSumsApart = false;
 layout(constant_id = VKATTN_SPEC_GRAD_MASK_TYPE) const uint kGradMaskType = VKATTN_TYPE_FLOAT32;
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_QUERY) const bool kHasGradQuery = true;
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_KEY) const bool kHasGradKey = true;
@@ -123,40 +126,38 @@ uint grad_value_row(uint batch, uint head, uint key) {
 // Running sums, and numbers of rows.
 layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer Sums { float sums[]; };
 
-// The running sums of a gradient NAME lie in the gradient itself, or, if it is 16-bit, in the workspace. row_index is where
-// a row begins in the gradient, sum_index where it begins in the workspace.
+// The running sums of a gradient NAME lie in the gradient itself, or, if APART, in the workspace. row_index is where a row
+// begins in the gradient, sum_index where it begins in the workspace.
 //   float load_NAME_sum(row_index, sum_index, dim)
 //   void  store_NAME_sum(row_index, sum_index, dim, value)
 //   vec4  load_NAME_sum4(row_index, sum_index, dim)   dims dim .. dim + 3, all of which exist
 //   void  store_NAME_sum4(row_index, sum_index, dim, value)
-#define VKATTN_SUMS(NAME, TYPE, DIM_STRIDE)                                                                         \
+#define VKATTN_SUMS(NAME, APART, DIM_STRIDE)                                                                        \
   float load_##NAME##_sum(uint row_index, uint sum_index, uint dim) {                                               \
-    return TYPE == VKATTN_TYPE_FLOAT32 ? uintBitsToFloat(NAME##_words[row_index + dim * DIM_STRIDE])                \
-                                       : sums[sum_index + dim];                                                     \
+    return APART ? sums[sum_index + dim] : uintBitsToFloat(NAME##_words[row_index + dim * DIM_STRIDE]);             \
   }                                                                                                                 \
                                                                                                                     \
   void store_##NAME##_sum(uint row_index, uint sum_index, uint dim, float value) {                                  \
-    if (TYPE == VKATTN_TYPE_FLOAT32) {                                                                              \
-      store_##NAME(row_index, dim, value);                                                                          \
-    } else {                                                                                                        \
+    if (APART) {                                                                                                    \
       sums[sum_index + dim] = value;                                                                                \
+    } else {                                                                                                        \
+      store_##NAME(row_index, dim, value);                                                                          \
     }                                                                                                               \
   }
 
 #if VKATTN_WIDE_LOADS
 // A CPU stores a vector's lanes one by one, and 8 bytes as fast as 4.
 layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_t sum_wides[]; };
-#define VKATTN_SUMS4(NAME, BINDING, TYPE, DIMS, VECTORS)                                                            \
+#define VKATTN_SUMS4(NAME, BINDING, APART, DIMS, VECTORS)                                                           \
   layout(set = 0, binding = BINDING, std430) buffer NAME##Wides { uint64_t NAME##_wides[]; };                       \
                                                                                                                     \
   vec4 load_##NAME##_sum4(uint row_index, uint sum_index, uint dim) {                                               \
-    if (TYPE == VKATTN_TYPE_FLOAT32 ? VECTORS : DIMS % 4 == 0) {                                                    \
-      const uint wide = ((TYPE == VKATTN_TYPE_FLOAT32 ? row_index : sum_index) + dim) >> 1;                         \
-      return TYPE == VKATTN_TYPE_FLOAT32                                                                            \
-                 ? uintBitsToFloat(uvec4(unpackUint2x32(NAME##_wides[wide]),                                        \
-                                         unpackUint2x32(NAME##_wides[wide + 1u])))                                  \
-                 : uintBitsToFloat(uvec4(unpackUint2x32(sum_wides[wide]),                                           \
-                                         unpackUint2x32(sum_wides[wide + 1u])));                                    \
+    if (APART ? DIMS % 4 == 0 : VECTORS) {                                                                          \
+      const uint wide = ((APART ? sum_index : row_index) + dim) >> 1;                                               \
+      return APART ? uintBitsToFloat(uvec4(unpackUint2x32(sum_wides[wide]),                                         \
+                                           unpackUint2x32(sum_wides[wide + 1u])))                                   \
+                   : uintBitsToFloat(uvec4(unpackUint2x32(NAME##_wides[wide]),                                      \
+                                           unpackUint2x32(NAME##_wides[wide + 1u])));                               \
     }                                                                                                               \
     vec4 result;                                                                                                    \
     [[unroll]] for (uint d = 0; d < 4; ++d) result[d] = load_##NAME##_sum(row_index, sum_index, dim + d);           \
@@ -164,22 +165,22 @@ layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_
   }                                                                                                                 \
                                                                                                                     \
   void store_##NAME##_sum4(uint row_index, uint sum_index, uint dim, vec4 value) {                                  \
-    if (TYPE == VKATTN_TYPE_FLOAT32 ? VECTORS : DIMS % 4 == 0) {                                                    \
-      const uint wide = ((TYPE == VKATTN_TYPE_FLOAT32 ? row_index : sum_index) + dim) >> 1;                         \
+    if (APART ? DIMS % 4 == 0 : VECTORS) {                                                                          \
+      const uint wide = ((APART ? sum_index : row_index) + dim) >> 1;                                               \
       const uint64_t low = packUint2x32(floatBitsToUint(value.xy)), high = packUint2x32(floatBitsToUint(value.zw)); \
-      if (TYPE == VKATTN_TYPE_FLOAT32) {                                                                            \
-        NAME##_wides[wide] = low;                                                                                   \
-        NAME##_wides[wide + 1u] = high;                                                                             \
-      } else {                                                                                                      \
+      if (APART) {                                                                                                  \
         sum_wides[wide] = low;                                                                                      \
         sum_wides[wide + 1u] = high;                                                                                \
+      } else {                                                                                                      \
+        NAME##_wides[wide] = low;                                                                                   \
+        NAME##_wides[wide + 1u] = high;                                                                             \
       }                                                                                                             \
       return;                                                                                                       \
     }                                                                                                               \
     [[unroll]] for (uint d = 0; d < 4; ++d) store_##NAME##_sum(row_index, sum_index, dim + d, value[d]);            \
   }
 #else
-#define VKATTN_SUMS4(NAME, BINDING, TYPE, DIMS, VECTORS)                                                            \
+#define VKATTN_SUMS4(NAME, BINDING, APART, DIMS, VECTORS)                                                           \
   vec4 load_##NAME##_sum4(uint row_index, uint sum_index, uint dim) {                                               \
     vec4 result;                                                                                                    \
     [[unroll]] for (uint d = 0; d < 4; ++d) result[d] = load_##NAME##_sum(row_index, sum_index, dim + d);           \
@@ -191,12 +192,12 @@ layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_
   }
 #endif
 
-VKATTN_SUMS(grad_query, kGradQueryType, kGradQueryDimStride)
-VKATTN_SUMS(grad_key, kGradKeyType, kGradKeyDimStride)
-VKATTN_SUMS(grad_value, kGradValueType, kGradValueDimStride)
-VKATTN_SUMS4(grad_query, VKATTN_BINDING_GRAD_QUERY, kGradQueryType, kHeadDim, kGradQueryVectors)
-VKATTN_SUMS4(grad_key, VKATTN_BINDING_GRAD_KEY, kGradKeyType, kHeadDim, kGradKeyVectors)
-VKATTN_SUMS4(grad_value, VKATTN_BINDING_GRAD_VALUE, kGradValueType, kValueDim, kGradValueVectors)
+VKATTN_SUMS(grad_query, kGradQuerySumsApart, kGradQueryDimStride)
+VKATTN_SUMS(grad_key, kGradKeySumsApart, kGradKeyDimStride)
+VKATTN_SUMS(grad_value, kGradValueSumsApart, kGradValueDimStride)
+VKATTN_SUMS4(grad_query, VKATTN_BINDING_GRAD_QUERY, kGradQuerySumsApart, kHeadDim, kGradQueryVectors)
+VKATTN_SUMS4(grad_key, VKATTN_BINDING_GRAD_KEY, kGradKeySumsApart, kHeadDim, kGradKeyVectors)
+VKATTN_SUMS4(grad_value, VKATTN_BINDING_GRAD_VALUE, kGradValueSumsApart, kValueDim, kGradValueVectors)
 
 #endif
 

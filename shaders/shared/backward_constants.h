@@ -54,6 +54,10 @@
 #define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // columns of matrices that have one number for each owner
 #define VKATTN_SPEC_SCALED_FACTORS 101  // scaled factors of a gradient's products: 0, 1 (the pair) or 2 (the row too)
 #define VKATTN_SPEC_HAS_GRAD_LSE 102
+// Running sums of a gradient lie in the workspace, not in the gradient.
+#define VKATTN_SPEC_GRAD_QUERY_SUMS_APART 103
+#define VKATTN_SPEC_GRAD_KEY_SUMS_APART 104
+#define VKATTN_SPEC_GRAD_VALUE_SUMS_APART 105
 
 // Threads that share a row in the pass that computes the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8

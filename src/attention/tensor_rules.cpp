@@ -127,6 +127,11 @@ bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents, st
          aligned(tensor.strides->row, extents.rows);
 }
 
+bool rows_share_cache_sets(const TensorDesc& tensor) {
+  constexpr std::int64_t kHalfWay = 2048;
+  return tensor.strides->row != 0 && tensor.strides->row % (kHalfWay / element_bytes(tensor.type)) == 0;
+}
+
 TensorDesc mask_tensor(const MaskDesc& mask) {
   const Strides& s = *mask.strides;
   switch (mask.type) {

@@ -76,6 +76,10 @@ struct NamedStride {
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents,
                                     std::uint32_t elements = 4);
 
+/// Whether neighbouring rows of a tensor with strides meet in one or two sets of a CPU's first cache (4096
+/// bytes a way): with running sums in such rows lane takes more than twice as long.
+[[nodiscard]] bool rows_share_cache_sets(const TensorDesc& tensor);
+
 /// A mask as a tensor of its storage: bits are words, bytes have a type of one byte.
 [[nodiscard]] TensorDesc mask_tensor(const MaskDesc& mask);
 /// Elements of the tensor for so many keys.

@@ -85,7 +85,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.key_tile = threads * owned;
   kernel.key_sums_in_workspace = true;
-  kernel.keeps_deltas = is_cpu;
+  kernel.keeps_deltas = kernel.avoids_shared_sets = is_cpu;
   if (is_cpu) kernel.pair_tile = kernel.key_tile;
   kernel.summary = message(threads, " invocations a workgroup, ", owned, " rows or keys each, ", visited_keys,
                            " keys or ", visited_rows, " rows a step");

@@ -32,6 +32,8 @@ struct BackwardKernel {
   bool keeps_pairs = true;      ///< in chunks of the keys; else it keeps the rows' numbers alone
   std::uint32_t pair_tile = 0;  ///< keys whose pairs lie together; 0: all of a chunk
   bool keeps_deltas = false;    ///< later chunks read D of a row from the sums
+  bool avoids_shared_sets =
+      false;  ///< running sums lie apart from gradients whose rows share sets of a cache
   /// The type to which probabilities and gradients of scores are rounded before they are multiplied.
   DataType probability_type = DataType::kFloat32;
   bool uses_matrix_units = false;

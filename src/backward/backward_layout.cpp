@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "attention/tensor_rules.hpp"
 #include "attention/window.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
@@ -57,21 +58,25 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
   const auto value_dim = static_cast<std::uint64_t>(attention.value_dim);
   const std::uint64_t chunk_keys = static_cast<std::uint64_t>(attention.batch) *
                                    static_cast<std::uint64_t>(attention.kv_heads) * layout.chunk_keys;
-  const auto is_16bit = [&](const std::optional<TensorDesc>& tensor) {
-    return element_bytes(tensor->type) == 2;
-  };
   take(layout.delta_sums, desc.has_grad_sinks || layout.keeps_deltas, layout.rows);
   take(layout.slope_sums, desc.has_grad_alibi_slopes, layout.rows);
-  take(layout.query_sums, kernel.keeps_pairs && desc.has_grad_query && is_16bit(desc.grad_query),
+  take(layout.query_sums,
+       kernel.keeps_pairs && desc.has_grad_query && sums_lie_apart(*desc.grad_query, layout),
        layout.rows * head_dim);
   const bool keeps = kernel.key_sums_in_workspace;
-  take(layout.key_sums, keeps && desc.has_grad_key && is_16bit(desc.grad_key), chunk_keys * head_dim);
-  take(layout.value_sums, keeps && desc.has_grad_value && is_16bit(desc.grad_value), chunk_keys * value_dim);
+  take(layout.key_sums, keeps && desc.has_grad_key && sums_lie_apart(*desc.grad_key, layout),
+       chunk_keys * head_dim);
+  take(layout.value_sums, keeps && desc.has_grad_value && sums_lie_apart(*desc.grad_value, layout),
+       chunk_keys * value_dim);
   take(layout.mask_sums, desc.has_grad_mask && mask_sums_all_keys(desc), mask_sum_units(desc, 1));
   return elements;
 }
 
 }  // namespace
+
+bool sums_lie_apart(const TensorDesc& gradient, const BackwardLayout& layout) {
+  return element_bytes(gradient.type) == 2 || (layout.avoids_shared_sets && rows_share_cache_sets(gradient));
+}
 
 std::int64_t iterations_over_chunk(const AttentionDesc& desc, std::int64_t chunk_keys) {
   const std::int64_t dropout = desc.dropout > 0 ? 11 * 4 : 1;
@@ -114,14 +119,22 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
   };
   layout.pairs = append(kernel.keeps_pairs ? layout.rows * layout.chunk_keys * bytes_of_pair(layout)
                                            : layout.rows * kRowNumberBytes);
-  layout.sums = append(4 * deal_out_sums(desc, kernel, layout));
+  const std::uint64_t range = capabilities.max_storage_buffer_range;
+  const BufferLimit buffers = buffer_limit(capabilities);
+  layout.avoids_shared_sets = kernel.avoids_shared_sets;
+  std::uint64_t sum_bytes = 4 * deal_out_sums(desc, kernel, layout);
+  if (layout.avoids_shared_sets &&
+      (sum_bytes > range || layout.workspace_bytes + sum_bytes > buffers.bytes)) {
+    layout.avoids_shared_sets = false;  // such sums can live in the gradients
+    sum_bytes = 4 * deal_out_sums(desc, kernel, layout);
+  }
+  layout.sums = append(sum_bytes);
   if (options.push_descriptors) layout.parameters = append(kMostParameterBytes);
   const auto check = [&](std::string_view what, std::uint64_t bytes, std::string_view limit,
                          std::uint64_t most) -> Result<void> {
     if (bytes <= most) return {};
     return limit_exceeded(what, " of the backward pass take ", bytes, " bytes; ", limit, " is ", most);
   };
-  const std::uint64_t range = capabilities.max_storage_buffer_range;
   if (Result<void> s =
           check(kernel.keeps_pairs ? "probabilities of a chunk of the keys" : "numbers of the rows",
                 layout.pairs.bytes, "maxStorageBufferRange", range);
@@ -130,8 +143,7 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
   }
   if (Result<void> s = check("running sums", layout.sums.bytes, "maxStorageBufferRange", range); !s)
     return s.error();
-  const BufferLimit limit = buffer_limit(capabilities);
-  if (Result<void> s = check("workspaces", layout.workspace_bytes, limit.name, limit.bytes); !s)
+  if (Result<void> s = check("workspaces", layout.workspace_bytes, buffers.name, buffers.bytes); !s)
     return s.error();
   return layout;
 }

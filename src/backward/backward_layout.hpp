@@ -18,7 +18,8 @@ struct BackwardLayout {
   std::uint64_t rows = 0;  ///< of queries, packed ones too
   ScaleParts scale;
   bool keeps_score_gradients = false;
-  bool keeps_deltas = false;  ///< of rows, from chunk to chunk
+  bool keeps_deltas = false;        ///< of rows, from chunk to chunk
+  bool avoids_shared_sets = false;  ///< as the kernel, if the workspace has room
   WorkspaceArea pairs;
   WorkspaceArea sums;
   // Places in the sums, in elements.
@@ -32,6 +33,9 @@ struct BackwardLayout {
                                                       const Capabilities& capabilities,
                                                       const BackwardKernel& kernel,
                                                       const PlanOptions& options);
+
+/// Whether the kernel lane keeps the running sums of a gradient, which has strides, in the workspace.
+[[nodiscard]] bool sums_lie_apart(const TensorDesc& gradient, const BackwardLayout& layout);
 
 /// The fewest keys or rows of a step that looks at each score, over all kernels.
 constexpr std::int64_t kMaskedStep = 4;

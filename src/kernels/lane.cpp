@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention/features.hpp"
+#include "attention/tensor_rules.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "shared/attention_constants.h"
@@ -48,8 +49,10 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   config.workgroup_size = workgroup_size(*found, capabilities);
   config.rows_per_workgroup = config.workgroup_size * found->rows;
   config.key_step = found->keys;
-  // A private array of sums costs more than a buffer, and 16-bit outputs cannot hold them.
-  config.sums_in_workspace = element_bytes(desc.output.type) == 2;
+  // A private array of sums costs more than a buffer. 16-bit outputs cannot hold them, others not always
+  // well.
+  config.sums_in_workspace =
+      element_bytes(desc.output.type) == 2 || (capabilities.is_cpu() && rows_share_cache_sets(desc.output));
   config.shader = loads_wide(capabilities)
                       ? feature_form(desc, "attention_lane_wide")
                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");

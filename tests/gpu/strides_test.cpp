@@ -53,6 +53,22 @@ TEST_P(StridesTest, OfEveryKind) {
   }
 }
 
+/// Rows 2048 bytes apart: on CPUs lane keeps the sums of such an output apart, and not those of rows 1984
+/// bytes apart.
+TEST_P(StridesTest, RowsThatShareSetsOfACache) {
+  if (is_on_matrix_units()) GTEST_SKIP() << "has no such rule";
+  for (const char* problem : part_of({"h16 37x45 d32 layout=bshd lse", "h16 37x45 d31 layout=bshd lse",
+                                      "hq16 hkv4 21x45 d24 dv32 layout=bshd causal"})) {
+    RunOptions options{kernel()};
+    if (std::string_view(kernel()) == "lane" && runtime().device().capabilities().is_cpu()) {
+      options.inspect = [&](const AttentionPlan& plan) {
+        EXPECT_EQ(plan.workspace_bytes() != 0, plan.desc().output.strides->row % 512 == 0) << problem;
+      };
+    }
+    EXPECT_TRUE(runs_right(runtime(), parsed(fitted(problem)), options));
+  }
+}
+
 /// No two rows of these tensors share a word, so none is refused. pairs_test.cpp has rows that share words.
 TEST_P(StridesTest, OutputsWithout16BitStorage) {
   if (is_on_matrix_units()) GTEST_SKIP() << "needs 16-bit storage";

@@ -136,6 +136,22 @@ TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
   EXPECT_EQ(layout.workspace_bytes, 8U * 2 * 4 * 1000);
 }
 
+/// On CPUs, where rows of gradients share sets of a cache: here those of Q and K (16 heads of 128), not those of V.
+TEST(BackwardLayouts, SumsLieApartFromRowsThatShareCacheSets) {
+  const BackwardDesc desc = backward_of("h16 64x64 d128 dv20 layout=bshd").resolved();
+  const auto sums = [&](const Capabilities& device) {
+    PlanOptions lane;
+    lane.kernel = "lane";
+    const auto kernel = must(detail::select_backward_kernel(desc, device, lane)).config;
+    return must(detail::lay_out_backward(desc, device, kernel, {})).sums.bytes;
+  };
+  EXPECT_EQ(sums(made_up_gpu()), 0U);
+  Capabilities cpu = small_device(DeviceType::kCpu);
+  EXPECT_EQ(sums(cpu), 4U * 2 * 16 * 64 * 128);
+  cpu.max_storage_buffer_range = 4U * 2 * 16 * 64 * 128 - 1;
+  EXPECT_EQ(sums(cpu), 0U) << "without room they live in the gradients";
+}
+
 /// A changed problem, and the words that refuse it.
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
   struct Case {
