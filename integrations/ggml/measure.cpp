@@ -82,6 +82,7 @@ std::string measure(const Shape& shape, const std::string& device, int repeat, i
   if (!backend) return "\"reason\": \"ggml has no such device\"";
   ggml::set_threads(backend.get(), threads);
   const Graph graph(shape, backend.get(), kSeed);
+  ggml_prec_set_acc(&graph.node(), GGML_PREC_F32);  // as llama.cpp asks for
   if (!ggml_backend_supports_op(backend.get(), &graph.node())) return "\"reason\": \"not computed by it\"";
   if (ggml_backend_graph_compute(backend.get(), graph.graph()) != GGML_STATUS_SUCCESS) {
     return "\"reason\": \"it failed\"";
