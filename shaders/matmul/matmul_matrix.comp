@@ -223,7 +223,7 @@ void store_matrix(Block block, uint matrix) {
 void main() {
   const uint unit = first_unit_of_group(1);
   if (!has_unit(unit)) return;  // uniform over the workgroup, so no barrier is missed
-  const Block block = block_of(unit, kBlockRows, kBlockColumns);
+  const Block block = block_of(unit, kBlockRows, kBlockColumns, kGroupRows);
   [[unroll]] for (uint i = 0; i < kRowBlocks * kColumnBlocks; ++i) sums[i] = MatrixC(0.0);
   if (block.inner_begin < block.inner_end) {
     find_vectors(block);

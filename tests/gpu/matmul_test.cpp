@@ -235,6 +235,13 @@ TEST_P(MatmulTest, BlocksOfOtherDevices) {
   }
 }
 
+/// Blocks are numbered in groups of 16 rows of blocks. The last group is smaller, and its last block is cut.
+TEST_P(MatmulTest, MoreRowsOfBlocksThanAGroupHas) {
+  MatmulDesc desc = of_operands(DataType::kFloat32, 16 * 32 + 37, 70, 20, 2);
+  run({desc, 18});
+  run({desc, 18}, {.inner_splits = 2});
+}
+
 TEST_P(MatmulTest, SumsOfColumns) {
   for (const DataType type : kStoredTypes) {
     const MatmulDesc desc = MatmulDesc::sum_columns(301, 77, type);
