@@ -83,7 +83,16 @@ uvec4 a_fetched[kAFetches], b_fetched[kBFetches];
 
 bool is_by_outer(bool of_b) { return of_b ? kBByOuter : kAByOuter; }
 uint vector_of(bool of_b, uint n) { return unit_of_share(n, of_b ? kBVectors : kAVectors, kWorkgroupSize); }
-uint line_of(bool of_b, uint n) { return vector_of(of_b, n) / ((of_b ? kBLine : kALine) / 8u); }
+
+// 8 neighbouring threads write vectors of one line, or of lines that lie so far apart that the vectors meet no bank twice.
+uint line_of(bool of_b, uint n) {
+  const uint vectors = (of_b ? kBLine : kALine) / 8u;  // of a line
+  const uint line = vector_of(of_b, n) / vectors;
+  if (vectors >= 8u) return line;
+  const uint lines = 8u / vectors;  // of 8 threads
+  return line / 8u * 8u + line % lines * vectors + line / lines % vectors;
+}
+
 uint along_line(bool of_b, uint n) { return vector_of(of_b, n) % ((of_b ? kBLine : kALine) / 8u) * 8u; }
 uint inner_of(bool of_b, uint n) { return is_by_outer(of_b) ? line_of(of_b, n) : along_line(of_b, n); }
 uint outer_of(bool of_b, uint n) { return is_by_outer(of_b) ? along_line(of_b, n) : line_of(of_b, n); }
@@ -129,8 +138,8 @@ uvec4 vector8(Block block, bool of_b, Source source, uint n, uint inner, bool wh
   const uint at = inner + inner_of(of_b, n);
   if (is_by_outer(of_b)) {
     const uint stride = of_b ? params.b_inner_stride : params.a_inner_stride;
-    const uvec4 bits = dense8(of_b, source.first + min(at, last) * stride, source.second);
-    return whole ? bits : mix(uvec4(0u), bits, bvec4(at <= last));
+    if (whole) return dense8(of_b, source.first + at * stride, source.second);
+    return mix(uvec4(0u), dense8(of_b, source.first + min(at, last) * stride, source.second), bvec4(at <= last));
   }
   if (whole && (of_b ? kBLoads : kALoads) == VKATTN_MATMUL_LOADS_INNER) return dense8(of_b, source.first + at, 4u);
   return uvec4(bits2_at(of_b, source.first, at, last), bits2_at(of_b, source.first, at + 2u, last),
