@@ -27,7 +27,7 @@ Block block_of(uint unit, uint block_rows, uint block_columns, uint group_rows) 
   const uint column_blocks = (params.columns + block_columns - 1u) / block_columns;
   const uint product = unit / (row_blocks * column_blocks);
   const uint in_product = unit - product * (row_blocks * column_blocks);
-  const uint group = min(group_rows, row_blocks);  // rows of blocks
+  const uint group = group_rows == 1u ? 1u : min(group_rows, row_blocks);  // rows of blocks
   const uint first = in_product / (group * column_blocks) * group;
   const uint rows = group_rows == 1u ? 1u : min(group, row_blocks - first);  // the last group may be smaller
   const uint in_group = in_product - first * column_blocks;
