@@ -79,6 +79,9 @@ struct MatmulTile {
   std::uint32_t columns = 0;    ///< likewise
   std::uint32_t inner = 0;      ///< elements of `inner` that are visited in one step
   std::uint32_t subgroups = 0;  ///< of a workgroup, for the matrix kernel in place of threads
+  /// Of the matrix kernel, 0 or 2. 2: it stages operands in two places by turns, in twice the shared memory,
+  /// and its subgroups wait for one another once a step, not twice.
+  std::uint32_t stages = 0;
 
   bool operator==(const MatmulTile&) const = default;  ///< equal in every member
 };

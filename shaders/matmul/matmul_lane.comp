@@ -107,7 +107,7 @@ void add_products(uint inner) {
 void main() {
   const uint unit = first_unit_of_group(1);
   if (!has_unit(unit)) return;
-  const Block block = block_of(unit, kWorkgroupSize * kRows, kColumns);
+  const Block block = block_of(unit, kWorkgroupSize * kRows, kColumns, 1);
   const uint first_row = block.first_row + gl_LocalInvocationIndex * kRows;
   find_operands(block, first_row);
   [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) sums[i] = 0.0;

@@ -20,6 +20,9 @@
 //   memory         each multiply-add reads 2 / kBlockColumns bytes of a + 2 / kBlockRows of b = 1/64 + 1/64
 //   stages         each multiply-add reads 2 / kColumns bytes of a + 2 / kRows of b = 1/32 + 1/32
 //
+// With kStages = 2 there are two stages of each operand, 41,984 bytes in all here. While a step reads one of them, the next
+// step's operands are written to the other and those of the step after it are fetched, so that a step has one barrier.
+//
 // Operands are staged as they are stored, in lines along the dimension that is dense in memory. Operands are 16-bit, sums
 // float32.
 #version 460
@@ -38,6 +41,7 @@ layout(constant_id = VKATTN_MATMUL_SPEC_MATRIX_N) const uint kN = 8;
 layout(constant_id = VKATTN_MATMUL_SPEC_MATRIX_K) const uint kK = 8;
 layout(constant_id = VKATTN_MATMUL_SPEC_SUBGROUP_SIZE) const uint kSubgroupSize = 8;
 layout(constant_id = VKATTN_MATMUL_SPEC_GRID_COLUMNS) const uint kGridColumns = 1;
+layout(constant_id = VKATTN_MATMUL_SPEC_STAGES) const uint kStages = 1;
 layout(constant_id = VKATTN_MATMUL_SPEC_A_LOADS8) const bool kALoads8 = false;
 layout(constant_id = VKATTN_MATMUL_SPEC_B_LOADS8) const bool kBLoads8 = false;
 
@@ -68,8 +72,10 @@ const uint kAVectors = kBlockRows * kInner / 8;
 const uint kBVectors = kBlockColumns * kInner / 8;
 const uint kAFetches = (kAVectors + kWorkgroupSize - 1) / kWorkgroupSize;
 const uint kBFetches = (kBVectors + kWorkgroupSize - 1) / kWorkgroupSize;
-shared uvec4 a_stage[VKATTN_MATMUL_MATRIX_STAGE4(kAByOuter ? kInner : kBlockRows, kALine)];
-shared uvec4 b_stage[VKATTN_MATMUL_MATRIX_STAGE4(kBByOuter ? kInner : kBlockColumns, kBLine)];
+const uint kAStage = VKATTN_MATMUL_MATRIX_STAGE4(kAByOuter ? kInner : kBlockRows, kALine);
+const uint kBStage = VKATTN_MATMUL_MATRIX_STAGE4(kBByOuter ? kInner : kBlockColumns, kBLine);
+shared uvec4 a_stage[kStages * kAStage];
+shared uvec4 b_stage[kStages * kBStage];
 
 // The place of a thread's vector in memory.
 struct Source {
@@ -83,7 +89,16 @@ uvec4 a_fetched[kAFetches], b_fetched[kBFetches];
 
 bool is_by_outer(bool of_b) { return of_b ? kBByOuter : kAByOuter; }
 uint vector_of(bool of_b, uint n) { return unit_of_share(n, of_b ? kBVectors : kAVectors, kWorkgroupSize); }
-uint line_of(bool of_b, uint n) { return vector_of(of_b, n) / ((of_b ? kBLine : kALine) / 8u); }
+
+// 8 neighbouring threads write vectors of one line, or of lines that lie so far apart that the vectors meet no bank twice.
+uint line_of(bool of_b, uint n) {
+  const uint vectors = (of_b ? kBLine : kALine) / 8u;  // of a line
+  const uint line = vector_of(of_b, n) / vectors;
+  if (vectors >= 8u) return line;
+  const uint lines = 8u / vectors;  // of 8 threads
+  return line / 8u * 8u + line % lines * vectors + line / lines % vectors;
+}
+
 uint along_line(bool of_b, uint n) { return vector_of(of_b, n) % ((of_b ? kBLine : kALine) / 8u) * 8u; }
 uint inner_of(bool of_b, uint n) { return is_by_outer(of_b) ? line_of(of_b, n) : along_line(of_b, n); }
 uint outer_of(bool of_b, uint n) { return is_by_outer(of_b) ? along_line(of_b, n) : line_of(of_b, n); }
@@ -129,8 +144,8 @@ uvec4 vector8(Block block, bool of_b, Source source, uint n, uint inner, bool wh
   const uint at = inner + inner_of(of_b, n);
   if (is_by_outer(of_b)) {
     const uint stride = of_b ? params.b_inner_stride : params.a_inner_stride;
-    const uvec4 bits = dense8(of_b, source.first + min(at, last) * stride, source.second);
-    return whole ? bits : mix(uvec4(0u), bits, bvec4(at <= last));
+    if (whole) return dense8(of_b, source.first + at * stride, source.second);
+    return mix(uvec4(0u), dense8(of_b, source.first + min(at, last) * stride, source.second), bvec4(at <= last));
   }
   if (whole && (of_b ? kBLoads : kALoads) == VKATTN_MATMUL_LOADS_INNER) return dense8(of_b, source.first + at, 4u);
   return uvec4(bits2_at(of_b, source.first, at, last), bits2_at(of_b, source.first, at + 2u, last),
@@ -148,14 +163,14 @@ void fetch_vectors(Block block, uint inner, bool whole) {
   [[unroll]] for (uint n = 0; n < kBFetches; ++n) b_fetched[n] = vector8(block, true, b_source[n], n, inner, whole);
 }
 
-void stage_vectors() {
+void stage_vectors(uint stage) {
   [[unroll]] for (uint n = 0; n < kAFetches; ++n) {
     if (!is_own_unit(n, kAVectors, kWorkgroupSize)) continue;
-    a_stage[line_of(false, n) * kAStride8 + along_line(false, n) / 8u] = a_fetched[n];
+    a_stage[stage * kAStage + line_of(false, n) * kAStride8 + along_line(false, n) / 8u] = a_fetched[n];
   }
   [[unroll]] for (uint n = 0; n < kBFetches; ++n) {
     if (!is_own_unit(n, kBVectors, kWorkgroupSize)) continue;
-    b_stage[line_of(true, n) * kBStride8 + along_line(true, n) / 8u] = b_fetched[n];
+    b_stage[stage * kBStage + line_of(true, n) * kBStride8 + along_line(true, n) / 8u] = b_fetched[n];
   }
 }
 
@@ -171,31 +186,33 @@ void fetch(Block block, uint inner) {
 uint subgroup_row = gl_SubgroupID / kGridColumns * kRows;
 uint subgroup_column = gl_SubgroupID % kGridColumns * kColumns;
 
-void load_a(out MatrixA a, uint r, uint k) {
+void load_a(out MatrixA a, uint stage, uint r, uint k) {
+  const uint first = stage * kAStage;
   const uint row = subgroup_row + r * kM;
   if (kAByOuter) {
-    coopMatLoad(a, a_stage, k * kK * kAStride8 + row / 8u, kAStride8, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(a, a_stage, first + k * kK * kAStride8 + row / 8u, kAStride8, gl_CooperativeMatrixLayoutColumnMajor);
   } else {
-    coopMatLoad(a, a_stage, row * kAStride8 + k * (kK / 8u), kAStride8, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(a, a_stage, first + row * kAStride8 + k * (kK / 8u), kAStride8, gl_CooperativeMatrixLayoutRowMajor);
   }
 }
 
-void load_b(out MatrixB b, uint c, uint k) {
+void load_b(out MatrixB b, uint stage, uint c, uint k) {
+  const uint first = stage * kBStage;
   const uint column = subgroup_column + c * kN;
   if (kBByOuter) {
-    coopMatLoad(b, b_stage, k * kK * kBStride8 + column / 8u, kBStride8, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(b, b_stage, first + k * kK * kBStride8 + column / 8u, kBStride8, gl_CooperativeMatrixLayoutRowMajor);
   } else {
-    coopMatLoad(b, b_stage, column * kBStride8 + k * (kK / 8u), kBStride8, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(b, b_stage, first + column * kBStride8 + k * (kK / 8u), kBStride8, gl_CooperativeMatrixLayoutColumnMajor);
   }
 }
 
-void add_products() {
+void add_products(uint stage) {
   [[unroll]] for (uint k = 0; k < kInnerBlocks; ++k) {
     MatrixA a[kRowBlocks];
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) load_a(a[r], r, k);
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) load_a(a[r], stage, r, k);
     [[unroll]] for (uint c = 0; c < kColumnBlocks; ++c) {
       MatrixB b;
-      load_b(b, c, k);
+      load_b(b, stage, c, k);
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         sums[r * kColumnBlocks + c] = coopMatMulAdd(a[r], b, sums[r * kColumnBlocks + c]);
       }
@@ -220,20 +237,49 @@ void store_matrix(Block block, uint matrix) {
   subgroup_barrier();  // the next matrix overwrites this one
 }
 
+// The first step's vectors are in registers. All of the workgroup's subgroups take as many steps.
+void add_steps(Block block) {
+  for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
+    stage_vectors(0);
+    workgroup_barrier();  // the stages are complete before other threads read them
+    if (inner + kInner < block.inner_end) fetch(block, inner + kInner);
+    add_products(0);
+    workgroup_barrier();  // the stages were read before the next step overwrites them
+  }
+}
+
+// One step of two stages: its operands are in `stage`, those of the next one in registers.
+void add_step(Block block, uint inner, uint stage) {
+  if (inner + kInner < block.inner_end) stage_vectors(1 - stage);
+  if (inner + 2 * kInner < block.inner_end) fetch(block, inner + 2 * kInner);
+  add_products(stage);
+  workgroup_barrier();  // this stage was read before it is overwritten; the other one is complete before it is read
+}
+
+// Both steps are written out, so that each stage has constant addresses.
+void add_steps_in_two_stages(Block block) {
+  stage_vectors(0);
+  if (block.inner_begin + kInner < block.inner_end) fetch(block, block.inner_begin + kInner);
+  workgroup_barrier();  // the first stage is complete before other threads read it
+  for (uint inner = block.inner_begin; inner < block.inner_end; inner += 2 * kInner) {
+    add_step(block, inner, 0);
+    if (inner + kInner >= block.inner_end) break;
+    add_step(block, inner + kInner, 1);
+  }
+}
+
 void main() {
   const uint unit = first_unit_of_group(1);
   if (!has_unit(unit)) return;  // uniform over the workgroup, so no barrier is missed
-  const Block block = block_of(unit, kBlockRows, kBlockColumns);
+  const Block block = block_of(unit, kBlockRows, kBlockColumns, kGroupRows);
   [[unroll]] for (uint i = 0; i < kRowBlocks * kColumnBlocks; ++i) sums[i] = MatrixC(0.0);
   if (block.inner_begin < block.inner_end) {
     find_vectors(block);
     fetch(block, block.inner_begin);
-    for (uint inner = block.inner_begin; inner < block.inner_end; inner += kInner) {
-      stage_vectors();
-      workgroup_barrier();  // the stages are complete before other threads read them
-      if (inner + kInner < block.inner_end) fetch(block, inner + kInner);
-      add_products();
-      workgroup_barrier();  // the stages were read before the next step overwrites them
+    if (kStages == 2) {
+      add_steps_in_two_stages(block);
+    } else {
+      add_steps(block);
     }
   }
 #define VKATTN_STORE_MATRIX(MATRIX) store_matrix(block, MATRIX)

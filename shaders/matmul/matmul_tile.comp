@@ -154,7 +154,7 @@ void fetch(Block block, uint inner) {
 void main() {
   const uint unit = first_unit_of_group(1);
   if (!has_unit(unit)) return;  // uniform over the workgroup, so no barrier is missed
-  const Block block = block_of(unit, kBlockRows, kBlockColumns);
+  const Block block = block_of(unit, kBlockRows, kBlockColumns, kGroupRows);
   [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) sums[i] = 0.0;
   if (block.inner_begin < block.inner_end) {
     find_quads(block);

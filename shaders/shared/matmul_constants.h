@@ -43,5 +43,6 @@
 #define VKATTN_MATMUL_SPEC_SUBGROUP_SIZE 27
 #define VKATTN_MATMUL_SPEC_A_LOADS8 28  // loads are of 8 elements, not of 4
 #define VKATTN_MATMUL_SPEC_B_LOADS8 29
+#define VKATTN_MATMUL_SPEC_STAGES 30  // in shared memory, 1 or 2
 
 #endif

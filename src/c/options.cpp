@@ -106,16 +106,12 @@ PlanOptions options_of(const vkattn_plan_options& given) {
   return options;
 }
 
-/// Converts block sizes to those of products, which have no head dims.
-Result<void> take_matmul_tile(PlanOptions& options, const char* operation) {
-  if (!options.tile) return {};
+/// Converts block sizes to those of products.
+void take_matmul_tile(PlanOptions& options) {
+  if (!options.tile) return;
   const TileSizes tile = *std::exchange(options.tile, std::nullopt);
-  if (tile.dims != 0) {
-    return invalid("vkattn_tile_sizes::dims is ", tile.dims, ", but is not used by ", operation,
-                   ": leave it 0");
-  }
-  options.matmul_tile = MatmulTile{tile.threads, tile.rows, tile.columns, tile.keys, tile.subgroups};
-  return {};
+  options.matmul_tile =
+      MatmulTile{tile.threads, tile.rows, tile.columns, tile.keys, tile.subgroups, tile.dims};
 }
 
 }  // namespace
@@ -128,7 +124,7 @@ Result<PlanOptions> options_for(const vkattn_plan_options& given, const char* op
 Result<PlanOptions> matmul_options(const vkattn_plan_options& given, const char* operation) {
   auto options = options_for(given, operation);
   if (!options) return options;
-  if (Result<void> s = take_matmul_tile(*options, operation); !s) return s.error();
+  take_matmul_tile(*options);
   return options;
 }
 

@@ -73,6 +73,7 @@ void for_each_size(Tile& tile, Visit&& visit) {
     visit("rows", tile.rows);
     visit("columns", tile.columns);
     visit("inner", tile.inner);
+    visit("stages", tile.stages);
   } else {
     visit("columns", tile.columns);
     visit("rows", tile.rows);

@@ -23,7 +23,7 @@ namespace {
 struct MatrixTile {
   MatrixShape shape;
   std::uint32_t subgroup_size = 0, subgroups = 0;
-  std::uint32_t rows = 0, columns = 0, inner = 0;
+  std::uint32_t rows = 0, columns = 0, inner = 0, stages = 1;
   bool a_by_outer = false, b_by_outer = false;
 
   [[nodiscard]] std::uint32_t threads() const { return subgroup_size * subgroups; }
@@ -37,7 +37,7 @@ struct MatrixTile {
     const auto stage = [&](std::uint32_t outer, bool by_outer) -> std::uint32_t {
       return by_outer ? VKATTN_MATMUL_MATRIX_STAGE4(inner, outer) : VKATTN_MATMUL_MATRIX_STAGE4(outer, inner);
     };
-    return 16 * (stage(block_rows(), a_by_outer) + stage(block_columns(), b_by_outer)) +
+    return 16 * stages * (stage(block_rows(), a_by_outer) + stage(block_columns(), b_by_outer)) +
            4 * VKATTN_MATMUL_RESULT_STAGE(subgroups, shape.m, shape.n);
   }
   [[nodiscard]] BlockNeeds needs() const { return {shared_bytes(), threads(), subgroups}; }
@@ -79,6 +79,7 @@ Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capab
     tile.rows = candidate.rows;
     tile.columns = candidate.columns;
     tile.inner = candidate.inner;
+    tile.stages = std::max(candidate.stages, 1U);
     if (!tile.is_possible()) continue;
     const bool fits = check_limits(tile.needs(), capabilities).ok();
     const bool wasteful = desc.rows * 2 <= std::int64_t{tile.block_rows()} ||
@@ -105,6 +106,7 @@ void add_constants(const MatmulDesc& desc, const MatrixTile& tile, MatmulConfig&
   add(VKATTN_MATMUL_SPEC_MATRIX_N, tile.shape.n);
   add(VKATTN_MATMUL_SPEC_MATRIX_K, tile.shape.k);
   add(VKATTN_MATMUL_SPEC_SUBGROUP_SIZE, tile.subgroup_size);
+  add(VKATTN_MATMUL_SPEC_STAGES, tile.stages);
   add(VKATTN_MATMUL_SPEC_A_LOADS8, has_loads8(config.view.a, desc));
   add(VKATTN_MATMUL_SPEC_B_LOADS8, has_loads8(config.view.b, desc));
 }
@@ -142,7 +144,7 @@ Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capab
   const auto chosen = choose_tile(desc, capabilities, begin, tiles);
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
-  config.tile = {0, tile.rows, tile.columns, tile.inner, tile.subgroups};
+  config.tile = {0, tile.rows, tile.columns, tile.inner, tile.subgroups, tile.stages == 2 ? 2U : 0U};
   config.workgroup_size = tile.threads();
   config.uses_matrix_units = true;
   config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
@@ -155,7 +157,8 @@ Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capab
   config.summary =
       message(tile.block_rows(), " rows x ", tile.block_columns(), " columns a block, matrices of ", shape->m,
               "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", *lanes, ", ", tile.inner,
-              " of inner staged at a time, ", tile.shared_bytes(), " bytes of shared memory");
+              " of inner staged at a time, ", tile.stages == 2 ? "in two stages, " : "", tile.shared_bytes(),
+              " bytes of shared memory");
   return config;
 }
 

@@ -29,10 +29,14 @@ void set_types(MatmulDesc& desc, DataType a, DataType b, DataType output) {
   desc.output.type = output;
 }
 
-/// Options ask for the forms of a kernel that the tile table would not choose on a CPU.
+/// Options ask for the forms of a kernel that the tile table would not choose on a CPU. The parameter is a
+/// kernel, or the kernel matrix with two stages.
 class MatmulTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
-  [[nodiscard]] static std::string kernel() { return GetParam(); }
+  static constexpr std::string_view kTwoStages = "matrix_in_two_stages";
+
+  [[nodiscard]] static bool has_two_stages() { return GetParam() == kTwoStages; }
+  [[nodiscard]] static std::string kernel() { return has_two_stages() ? "matrix" : GetParam(); }
 
   /// The type of a and b if a test does not set types.
   [[nodiscard]] static DataType operands() {
@@ -55,6 +59,7 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
   static void run(const MatmulProblem& problem, PlanOptions options = {}, int runs = 2) {
     if (const std::string reason = reason_against(problem.desc); !reason.empty()) GTEST_SKIP() << reason;
     options.kernel = kernel();
+    if (has_two_stages() && !options.matmul_tile) options.matmul_tile = MatmulTile{0, 16, 16, 8, 4, 2};
     const auto plan = must(MatmulPlan::create(runtime().device(), problem.desc, options));
     SCOPED_TRACE(plan.describe());
     EXPECT_EQ(plan.kernel_name(), kernel());
@@ -226,13 +231,20 @@ TEST_P(MatmulTest, BlocksOfOtherDevices) {
     std::string_view kernel;
     MatmulTile tile;
   };
-  for (const Block& block :
-       {Block{"lane", {64, 1, 8, 4}}, Block{"tile", {256, 4, 4, 16}}, Block{"matrix", {0, 16, 32, 16, 4}},
-        Block{"matrix", {0, 16, 32, 16, 1}}, Block{"matrix", {0, 16, 16, 16, 4}}}) {
+  for (const Block& block : {Block{"lane", {64, 1, 8, 4}}, Block{"tile", {256, 4, 4, 16}},
+                             Block{"matrix", {0, 16, 32, 16, 4}}, Block{"matrix", {0, 16, 32, 16, 1}},
+                             Block{"matrix", {0, 16, 16, 16, 4}}, Block{"matrix", {0, 16, 32, 32, 4, 2}}}) {
     if (block.kernel != kernel()) continue;
     MatmulDesc desc = of_operands(DataType::kFloat32, 70, 75, 52);
     run({desc, 15}, {.matmul_tile = block.tile});
   }
+}
+
+/// Blocks are numbered in groups of 16 rows of blocks. The last group is smaller, and its last block is cut.
+TEST_P(MatmulTest, MoreRowsOfBlocksThanAGroupHas) {
+  MatmulDesc desc = of_operands(DataType::kFloat32, 16 * 32 + 37, 70, 20, 2);
+  run({desc, 18});
+  run({desc, 18}, {.inner_splits = 2});
 }
 
 TEST_P(MatmulTest, SumsOfColumns) {
@@ -278,7 +290,8 @@ TEST_P(MatmulTest, NothingToMultiply) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane", "tile", "matrix"),
+INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest,
+                         testing::Values("lane", "tile", "matrix", "matrix_in_two_stages"),
                          [](const auto& each) { return std::string(each.param); });
 
 class MatmulPlans : public GpuTest {};
@@ -339,6 +352,11 @@ TEST_F(MatmulPlans, MistakesAreRefused) {
   EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "fast"}), "'fast'"));
   EXPECT_TRUE(
       has(refused(sizes(4, 4, 4), {.kernel = "lane", .matmul_tile = MatmulTile{0, 3, 4, 4}}), "rows 3"));
+  EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "lane", .matmul_tile = MatmulTile{0, 4, 4, 4, 0, 2}}),
+                  "no block size stages (2 were given)"));
+  EXPECT_TRUE(
+      has(refused(sizes(4, 4, 4), {.kernel = "matrix", .matmul_tile = MatmulTile{0, 16, 16, 16, 4, 3}}),
+          "but 3 were given"));
   EXPECT_TRUE(has(refused(sizes(1 << 20, 4, 1 << 11)), "maxStorageBufferRange"));
   EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "tile", .copies = MatmulCopies{true, false}}),
                   "asks for copies"));

@@ -132,14 +132,14 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   given.push_descriptors = 1;
   EXPECT_TRUE(c::options_for(given, "a plan")->push_descriptors);
 
-  const vkattn_tile_sizes tile{1, 2, 3, 4, 5, 0};
+  const vkattn_tile_sizes tile{1, 2, 3, 4, 5, 6};
   given = all;
   given.inner_splits = 9;
   given.tile = &tile;
   const PlanOptions product = must(c::matmul_options(given, "a product"));
   EXPECT_EQ(product.kernel, "tile");
   EXPECT_EQ(product.inner_splits, 9U);
-  EXPECT_TRUE(product.matmul_tile == (MatmulTile{1, 4, 3, 5, 2}));
+  EXPECT_TRUE(product.matmul_tile == (MatmulTile{1, 4, 3, 5, 2, 6}));
   EXPECT_EQ(product.max_dispatch_ns, 7U);
   EXPECT_TRUE(product.deferred_compilation && product.capture_statistics);
   given.push_descriptors = 1;

@@ -114,6 +114,10 @@ TEST(Matmul, BlockSizesThatAreAskedFor) {
   };
   EXPECT_EQ(must(matrix({0, 64, 32, 32, 4})).tile, (MatmulTile{0, 64, 32, 32, 4}));
   EXPECT_FALSE(matrix({0, 24, 32, 32, 4}).ok());
+  EXPECT_EQ(must(matrix({0, 64, 32, 32, 4, 2})).tile, (MatmulTile{0, 64, 32, 32, 4, 2}));
+  gpu.max_shared_memory_bytes = 24576;  // enough for one stage
+  EXPECT_TRUE(matrix({0, 64, 32, 32, 4}).ok());
+  EXPECT_FALSE(matrix({0, 64, 32, 32, 4, 2}).ok());
 }
 
 TEST(Matmul, ARefusedKernelIsPassedOver) {

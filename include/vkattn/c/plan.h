@@ -30,7 +30,7 @@ typedef struct vkattn_tile_sizes {
       rows,
       /** keys of a step or block; of the tile kernel keys of an invocation; of a product `inner` of a step */
       keys,
-      dims;         /**< head dims staged at a time */
+      dims;         /**< head dims staged at a time; of a product its stages */
 } vkattn_tile_sizes;
 
 /** A kernel and its block sizes. */
