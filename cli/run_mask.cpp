@@ -11,7 +11,7 @@
 namespace vkattn::cli {
 namespace {
 
-constexpr std::size_t kKeyAxis = 3;
+constexpr std::size_t kHeadAxis = 1, kKeyAxis = 3;
 
 /// In a mask of bools or integers, every element other than 0 shows its key.
 MaskType mask_type(npy::ElementType type) {
@@ -35,7 +35,8 @@ std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
   for (std::size_t axis = left_out; axis < aligned.size(); ++axis) aligned[axis] = shape[axis - left_out];
   for (std::size_t axis = 0; axis < aligned.size(); ++axis) {
     const bool is_short = axis == kKeyAxis && aligned[axis] < scores[axis];
-    if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short) continue;
+    const bool repeats = axis == kHeadAxis && aligned[axis] > 0 && scores[axis] % aligned[axis] == 0;
+    if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short || repeats) continue;
     fail_usage(text + ", because the " + kNames[axis] + " is " + std::to_string(scores[axis]) +
                " but the mask has " + std::to_string(aligned[axis]));
   }
@@ -65,6 +66,7 @@ MaskFile open_mask(const std::string& path, Problem& problem) {
   }
   desc.mask.type = mask_type(header.type);
   desc.mask.strides = {strides[0], strides[1], strides[2], strides[3]};
+  if (shape[kHeadAxis] != 1) desc.mask.heads = shape[kHeadAxis];  // fewer than the query heads repeat
   problem.mask_dims = {memory[0] != 1, memory[1] != 1, memory[2] != 1, memory[3] != 1};
 
   mask.run = header.elements;

@@ -28,7 +28,7 @@ void add_row_padding(Strides& strides, Layout layout, const TensorExtents& exten
 /// Dense strides, with stride 0 along each dimension that the mask does not vary along. A row of bits takes
 /// whole words, even if it has a single bit.
 Strides mask_strides(const AttentionDesc& desc, const MaskDims& dims) {
-  const TensorExtents extents = score_extents(desc);
+  const TensorExtents extents = mask_extents(desc);
   Strides strides{0, 0, 0, 0};
   const bool bits = desc.mask.type == MaskType::kBits;
   std::int64_t reach = bits && !dims.key ? 32 : 1;

@@ -63,6 +63,14 @@ void set_alibi(AttentionDesc& desc, const py::object& given) {
   }
 }
 
+/// Comes after alibi in the table.
+void set_alibi_times_mask(AttentionDesc& desc, const py::object& given) {
+  if (!given.cast<bool>()) return;
+  if (desc.alibi != Alibi::kGiven)
+    fail("alibi_times_mask is True but alibi is no array of slopes; give both");
+  desc.alibi = Alibi::kTimesMask;
+}
+
 void set_sinks(AttentionDesc& desc, const py::object&) {
   desc.has_sinks = true;
 }
@@ -75,9 +83,8 @@ struct Modifier {
 };
 
 constexpr std::array kModifiers = {
-    Modifier{"window", &set_window},
-    Modifier{"softcap", &set_softcap},
-    Modifier{"alibi", &set_alibi},
+    Modifier{"window", &set_window}, Modifier{"softcap", &set_softcap},
+    Modifier{"alibi", &set_alibi},   Modifier{"alibi_times_mask", &set_alibi_times_mask},
     Modifier{"sinks", &set_sinks},
 };
 
@@ -140,14 +147,15 @@ MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores) {
   const std::array<std::int64_t*, 4> all = {&strides.batch, &strides.head, &strides.row, &strides.dim};
   for (std::size_t i = 0; i < 4; ++i) {
     const std::int64_t size = mask_.extents()[i];
-    if (size != 1 && size != scores[i]) {
+    const bool are_heads_in_turn = i == 1 && size > 0 && scores[i] % size == 0;
+    if (size != 1 && size != scores[i] && !are_heads_in_turn) {
       fail("mask of shape " + shape_text(mask_.extents()) + " does not broadcast to the scores, " +
            shape_text(scores));
     }
     mask_repeats_[i] = size == 1 && scores[i] != 1;
     if (mask_repeats_[i]) *all[i] = 0;
   }
-  return {mask_type(mask), strides};
+  return {mask_type(mask), strides, mask_.extents()[1]};
 }
 
 void ScoreInputs::add_to(HostTensors& tensors) const {
