@@ -203,7 +203,8 @@ Result<void> ProblemParser::check_lengths() const {
 /// Refuses a word that only adds to another word, if that other word is missing.
 Result<void> ProblemParser::check_features() const {
   const AttentionDesc& desc = problem_.desc;
-  if (has("align") && !desc.causal && desc.window == SlidingWindow{} && desc.alibi == Alibi::kNone) {
+  const bool has_distances = desc.alibi != Alibi::kNone && desc.alibi != Alibi::kTimesMask;
+  if (has("align") && !desc.causal && desc.window == SlidingWindow{} && !has_distances) {
     return problem_error(quoted(word_of("align")) +
                          " says where query 0 lies among the keys, but nothing in the problem depends on it; "
                          "add the word causal, window=… or alibi");

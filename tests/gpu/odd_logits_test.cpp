@@ -117,8 +117,7 @@ TEST_P(OddLogits, SlopesThatMultiplyTheMask) {
     };
     return options;
   };
-  for (const float number : {-kLargest, kLargest})
-    EXPECT_TRUE(runs_right(runtime(), text, with_slopes(with_mask(40, 60, number), {1, 0.7F, 0.01F, 8})));
+  EXPECT_TRUE(runs_right(runtime(), text, with_slopes(with_mask(40, 60, -kLargest), {1, 0.7F, 0.01F, 8})));
   expect_mean(text, with_slopes(with_mask(40, 60, kLargest), {1, 0.68F, 2, 8}), 40, 100);
   expect_mean(text, with_slopes(with_mask(0, 150, -kLargest), {1, 3, 1, 2}), 0, 150);
   EXPECT_TRUE(runs_right(runtime(), text, with_slopes({.kernel = kernel()}, {0, -1, 0, -3})));

@@ -365,6 +365,7 @@ TEST(ParseProblem, RefusesWordsThatContradict) {
                   {"4x4 d32 cache=q8_0 key=f16", "'cache=q8_0'"},
                   {"4x4 d32 cache=q8_0 value=f16", "'cache=q8_0'"},
                   {"4x4 d8 align=3 softcap=2", "causal, window=… or alibi"},
+                  {"4x4 d8 align=3 mask=f32 alibi=times-mask", "causal, window=… or alibi"},
                   {"4x4 d8 hidden=0.5", "mask=bytes"},
                   {"4x4 d8 block=2", "mask=bytes"},
                   {"4x4 d8 dropout_seed=2", "dropout=0.1"},
