@@ -165,7 +165,8 @@ constexpr Word kWords[] = {
     row(kSetting, "alibi", "", "", read_choice<&D::alibi, kAlibiNames>, write_given_alibi, {},
         {"--alibi-slopes", "F.npy", "--alibi with slopes of your own (heads,)",
          &AttentionTensors::alibi_slopes, "given"}),
-    row(kSetting, "alibi", "", "", read_times_mask, write_nothing, {},
+    // Strings say this by the row before: no flag in them has an '='.
+    row(kFlag, "alibi=times-mask", "", "", read_times_mask, write_nothing, {"alibi"},
         {"--alibi-times-mask", "", "--alibi-slopes multiply --mask, and no distance is subtracted"}),
     row(kSetting, "align", "align=top-left",
         "where causal, window and alibi place the queries: query 0 at key 0 (top-left, the default), the "

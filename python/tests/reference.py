@@ -18,7 +18,8 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         if mask.ndim > 2 and mask.shape[-3] != 1:
             mask = np.tile(mask, (q.shape[1] // mask.shape[-3], 1, 1))
         if alibi_times_mask:
-            mask = np.where(np.isneginf(mask), mask, np.asarray(alibi, np.float64)[:, None, None] * mask)
+            shown = np.where(np.isneginf(mask), 0, mask)
+            mask = np.where(np.isneginf(mask), mask, np.asarray(alibi, np.float64)[:, None, None] * shown)
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(np.float64)
     if alibi is not None and not alibi_times_mask:
         scores = scores - np.asarray(alibi, np.float64)[:, None, None] * np.abs(i - j)
