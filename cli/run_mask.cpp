@@ -20,8 +20,9 @@ MaskType mask_type(npy::ElementType type) {
 }
 
 /// The mask's axes, aligned with those of the scores from the right. An axis that the mask leaves out is 1.
+/// Fewer heads are taken in turn, but those of the keys are refused: they stand for groups of query heads.
 std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
-                                          const std::array<std::int64_t, 4>& scores) {
+                                          const std::array<std::int64_t, 4>& scores, std::int64_t kv_heads) {
   const std::vector<std::int64_t>& shape = reader.header().shape;
   const std::string text = "mask " + reader.path().string() + " " + npy::shape_text(shape) +
                            " does not broadcast to the scores " + npy::shape_text(scores);
@@ -35,7 +36,8 @@ std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
   for (std::size_t axis = left_out; axis < aligned.size(); ++axis) aligned[axis] = shape[axis - left_out];
   for (std::size_t axis = 0; axis < aligned.size(); ++axis) {
     const bool is_short = axis == kKeyAxis && aligned[axis] < scores[axis];
-    const bool repeats = axis == kHeadAxis && aligned[axis] > 0 && scores[axis] % aligned[axis] == 0;
+    const bool repeats = axis == kHeadAxis && aligned[axis] > 0 && scores[axis] % aligned[axis] == 0 &&
+                         aligned[axis] != kv_heads;
     if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short || repeats) continue;
     fail_usage(text + ", because the " + kNames[axis] + " is " + std::to_string(scores[axis]) +
                " but the mask has " + std::to_string(aligned[axis]));
@@ -51,7 +53,7 @@ MaskFile open_mask(const std::string& path, Problem& problem) {
   AttentionDesc& desc = problem.desc;
   const std::array<std::int64_t, 4> scores = {desc.batch, desc.query_heads, desc.query_length,
                                               desc.kv_length};
-  const std::array<std::int64_t, 4> shape = aligned_shape(mask.reader, scores);
+  const std::array<std::int64_t, 4> shape = aligned_shape(mask.reader, scores, desc.kv_heads);
   // A mask of one key holds for all keys. Any other mask that is too short hides the keys that it lacks.
   const bool is_short = shape[kKeyAxis] != 1 && shape[kKeyAxis] < scores[kKeyAxis];
   std::array<std::int64_t, 4> memory = shape;

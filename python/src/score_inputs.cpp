@@ -120,7 +120,8 @@ std::span<const ScoreTensor> score_tensors() {
 ScoreInputs::ScoreInputs(const ScoreOptions& options, AttentionDesc& desc) {
   set_options(desc, options);
   if (options.mask) {
-    desc.mask = set_mask(*options.mask, {desc.batch, desc.query_heads, desc.query_length, desc.kv_length});
+    const Extents scores = {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
+    desc.mask = set_mask(*options.mask, scores, desc.kv_heads);
   }
   if (options.kv_lengths) {
     lists_["kv_lengths"] = {*options.kv_lengths, desc.batch, "kv_lengths", "each batch entry"};
@@ -141,13 +142,14 @@ void ScoreInputs::set_modifier(const std::string& name, const py::object& given,
     lists_[row->name] = {given.cast<py::array>(), desc.query_heads, row->name, "each query head"};
 }
 
-MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores) {
+/// Fewer heads are taken in turn, but those of the keys are refused: they stand for groups of query heads.
+MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores, std::int64_t kv_heads) {
   mask_ = InputArray(mask, "mask");
   Strides strides = mask_.strides();
   const std::array<std::int64_t*, 4> all = {&strides.batch, &strides.head, &strides.row, &strides.dim};
   for (std::size_t i = 0; i < 4; ++i) {
     const std::int64_t size = mask_.extents()[i];
-    const bool are_heads_in_turn = i == 1 && size > 0 && scores[i] % size == 0;
+    const bool are_heads_in_turn = i == 1 && size > 0 && scores[i] % size == 0 && size != kv_heads;
     if (size != 1 && size != scores[i] && !are_heads_in_turn) {
       fail("mask of shape " + shape_text(mask_.extents()) + " does not broadcast to the scores, " +
            shape_text(scores));

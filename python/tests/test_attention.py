@@ -72,10 +72,12 @@ def test_masks_broadcast(qkv, random, shape, kind):
 @pytest.mark.parametrize("shape", [(2, 9, 13), (2, 3, 1, 13), (3, 9, 1)])
 def test_heads_of_masks_are_taken_in_turn(qkv, random, shape):
     mask = random.standard_normal(shape).astype(np.float32)
-    check(*qkv(batch=2, query_heads=6, kv_heads=3), mask)
-    check(*qkv(batch=2, query_heads=6, kv_heads=3), mask > 0)
-    with pytest.raises(vkattn.RuleError, match="mask of shape .* does not broadcast to the scores"):
-        vkattn.attention(*qkv(query_heads=4, kv_heads=1), np.zeros((3, 9, 13), np.float32), enable_gqa=True)
+    for kv_heads in (6, 1):
+        check(*qkv(batch=2, query_heads=6, kv_heads=kv_heads), mask)
+        check(*qkv(batch=2, query_heads=6, kv_heads=kv_heads), mask > 0)
+    for kv_heads, heads in ((1, 4), (3, 3), (2, 2), (6, 0)):  # no divisor; the heads of the keys
+        with pytest.raises(vkattn.RuleError, match="mask of shape .* does not broadcast to the scores"):
+            vkattn.attention(*qkv(query_heads=6, kv_heads=kv_heads), np.zeros((heads, 9, 13), np.float32), enable_gqa=True)
 
 
 def test_slopes_that_multiply_the_mask(qkv, random):

@@ -67,9 +67,8 @@ CASES = {
     "causal window": dict(window=(2, 0), is_causal=True, align=3, scale=0.4),
     "softcap": dict(softcap=2.0),
     "alibi": lambda: dict(alibi=torch.rand(4).requires_grad_(), is_causal=True, align="bottom-right"),
-    "a mask of fewer heads": lambda: dict(mask=torch.randn(2, 5, 7).requires_grad_()),
     "slopes times mask": lambda: dict(alibi=torch.rand(4).requires_grad_(), alibi_times_mask=True,
-                                      mask=torch.randn(2, 2, 5, 7).requires_grad_()),
+                                      mask=torch.randn(2, 4, 5, 7).requires_grad_()),
     "sinks": lambda: dict(sinks=torch.randn(4).requires_grad_(), mask=torch.rand(5, 7) > 0.3),
     "kv_lengths": lambda: dict(kv_lengths=torch.tensor([7, 3])),
     "all": lambda: dict(window=(5, 1), align="bottom-right", softcap=3.0, alibi=torch.rand(4).requires_grad_(),
@@ -87,6 +86,11 @@ def test_beside_float64(name):
     if "mask" in keywords:
         tensors["mask"] = keywords.pop("mask")
     compare(tensors, keywords)
+
+
+def test_a_mask_of_fewer_heads():
+    query, key, value, mask = draw((2, 4, 5, 16), (2, 4, 7, 16), (2, 4, 7, 24), (2, 5, 7))
+    compare({"query": query, "key": key, "value": value, "mask": mask}, {})
 
 
 def test_half_precision_of_everything():

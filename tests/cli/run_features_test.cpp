@@ -165,6 +165,7 @@ TEST_F(ToolFeatures, SoftcapAlibiAndSinks) {
 }
 
 TEST_F(ToolFeatures, HeadsOfAMaskInTurnAndSlopesThatMultiplyIt) {
+  write_inputs({2, 4, 9, 16}, {2, 1, 13, 16}, {2, 1, 13, 8});
   Values few, whole, scaled;
   const Values slopes = {0.5F, -1, 0, 2};
   for (std::size_t n = 0; n < std::size_t{4} * 9 * 13; ++n) {

@@ -41,6 +41,7 @@ TEST_F(ToolGradients, OfEverythingThatIsAskedFor) {
 }
 
 TEST_F(ToolGradients, OfAMaskOfFewerHeadsAndOfItsSlopes) {
+  write_inputs({2, 4, 9, 16}, {2, 1, 13, 16}, {2, 1, 13, 8});
   write_noise("mask", {2, 9, 13});
   write_noise("slopes", {4});
   const std::string out =
