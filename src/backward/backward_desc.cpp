@@ -98,6 +98,8 @@ BackwardDesc BackwardDesc::resolved() const {
   fill(full.grad_mask,
        TensorDesc{full.attention.mask.type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32,
                   full.attention.mask.strides, 0});
+  if (attention.mask.heads == 1 && full.grad_mask->strides)
+    full.grad_mask->strides->head = 0;  // as the mask's
   return full;
 }
 

@@ -137,6 +137,22 @@ TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
 }
 
 /// A changed problem, and the words that refuse it.
+TEST(BackwardDesc, TheGradientOfAMaskHasItsHeads) {
+  BackwardDesc desc = backward_of("h6 5x7 d8 mask=f32:h3qk");
+  desc.has_grad_mask = true;
+  const auto bytes = [&] {
+    EXPECT_TRUE(validate(desc).ok());
+    return detail::row_of(&BackwardTensors::grad_mask).bytes(desc.resolved());
+  };
+  EXPECT_EQ(bytes(), 3U * 5 * 7 * 4);
+  desc.attention.mask = {MaskType::kFloat32, {}, 1};
+  EXPECT_EQ(bytes(), 5U * 7 * 4);
+  desc.grad_mask = TensorDesc{DataType::kFloat32, Strides{35, 35, 7, 1}};
+  EXPECT_EQ(bytes(), 5U * 7 * 4) << "one head, whatever its stride";
+  desc.attention.mask.heads = 2;
+  EXPECT_EQ(bytes(), 2U * 5 * 7 * 4);
+}
+
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
   struct Case {
     const char *problem, *words;
