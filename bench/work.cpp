@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -209,6 +210,8 @@ Problem shrink(const Problem& problem, double flops) {
     const std::int64_t group = piece.desc.query_heads / std::max<std::int64_t>(1, piece.desc.kv_heads);
     piece.desc.kv_heads = divide(piece.desc.kv_heads);
     piece.desc.query_heads = piece.desc.kv_heads * group;
+    std::int64_t& mask_heads = piece.desc.mask.heads;
+    if (mask_heads != kUnset) mask_heads = std::gcd(mask_heads, piece.desc.query_heads);
   }
   if (excess() > 1 && piece.desc.query_length > 1) {
     // A causal square stays a square, because its rate depends on its shape. A problem with packed tensors

@@ -191,6 +191,8 @@ void require_sense_of_words(const RunArguments& a) {
   if (is_given(a.words, "--alibi-slopes") && is_given(a.words, "--alibi")) {
     fail_usage("--alibi takes the standard slopes and --alibi-slopes those of a file; give one of them");
   }
+  if (is_given(a.words, "--alibi-times-mask") && a.mask.empty())
+    fail_usage("--alibi-times-mask is for an additive --mask; give both");
   if (a.rotary.empty()) require_sense_of_align(a.words);  // --align also places the queries of --rotary
   if (is_given(a.words, "--weights-stage") && a.weights.empty()) {
     fail_usage("--weights-stage says which weights --weights writes; give both");

@@ -21,7 +21,7 @@ TensorDesc in_c_order(AttentionDesc desc, TensorDesc AttentionDesc::*tensor) {
 /// The gradient of a mask has the mask's shape. Its size is 1 along the dimensions that the mask repeats
 /// along, because gradients are summed there.
 TensorDesc mask_in_c_order(const Problem& problem) {
-  const TensorExtents scores = score_extents(problem.desc);
+  const TensorExtents mask = mask_extents(problem.desc);
   const bench::MaskDims& dims = problem.mask_dims;
   TensorDesc gradient;
   gradient.type = problem.desc.mask.type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32;
@@ -32,10 +32,10 @@ TensorDesc mask_in_c_order(const Problem& problem) {
     stride = reach;
     reach *= extent;
   };
-  take_axis(dims.key, scores.dims, strides.dim);
-  take_axis(dims.query, scores.rows, strides.row);
-  take_axis(dims.head, scores.heads, strides.head);
-  take_axis(dims.batch, scores.batch, strides.batch);
+  take_axis(dims.key, mask.dims, strides.dim);
+  take_axis(dims.query, mask.rows, strides.row);
+  take_axis(dims.head, mask.heads, strides.head);
+  take_axis(dims.batch, mask.batch, strides.batch);
   gradient.strides = strides;
   return gradient;
 }

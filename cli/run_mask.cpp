@@ -11,7 +11,7 @@
 namespace vkattn::cli {
 namespace {
 
-constexpr std::size_t kKeyAxis = 3;
+constexpr std::size_t kHeadAxis = 1, kKeyAxis = 3;
 
 /// In a mask of bools or integers, every element other than 0 shows its key.
 MaskType mask_type(npy::ElementType type) {
@@ -20,8 +20,9 @@ MaskType mask_type(npy::ElementType type) {
 }
 
 /// The mask's axes, aligned with those of the scores from the right. An axis that the mask leaves out is 1.
+/// Fewer heads are taken in turn, but those of the keys are refused: they stand for groups of query heads.
 std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
-                                          const std::array<std::int64_t, 4>& scores) {
+                                          const std::array<std::int64_t, 4>& scores, std::int64_t kv_heads) {
   const std::vector<std::int64_t>& shape = reader.header().shape;
   const std::string text = "mask " + reader.path().string() + " " + npy::shape_text(shape) +
                            " does not broadcast to the scores " + npy::shape_text(scores);
@@ -35,7 +36,9 @@ std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
   for (std::size_t axis = left_out; axis < aligned.size(); ++axis) aligned[axis] = shape[axis - left_out];
   for (std::size_t axis = 0; axis < aligned.size(); ++axis) {
     const bool is_short = axis == kKeyAxis && aligned[axis] < scores[axis];
-    if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short) continue;
+    const bool repeats = axis == kHeadAxis && aligned[axis] > 0 && scores[axis] % aligned[axis] == 0 &&
+                         aligned[axis] != kv_heads;
+    if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short || repeats) continue;
     fail_usage(text + ", because the " + kNames[axis] + " is " + std::to_string(scores[axis]) +
                " but the mask has " + std::to_string(aligned[axis]));
   }
@@ -50,7 +53,7 @@ MaskFile open_mask(const std::string& path, Problem& problem) {
   AttentionDesc& desc = problem.desc;
   const std::array<std::int64_t, 4> scores = {desc.batch, desc.query_heads, desc.query_length,
                                               desc.kv_length};
-  const std::array<std::int64_t, 4> shape = aligned_shape(mask.reader, scores);
+  const std::array<std::int64_t, 4> shape = aligned_shape(mask.reader, scores, desc.kv_heads);
   // A mask of one key holds for all keys. Any other mask that is too short hides the keys that it lacks.
   const bool is_short = shape[kKeyAxis] != 1 && shape[kKeyAxis] < scores[kKeyAxis];
   std::array<std::int64_t, 4> memory = shape;
@@ -65,6 +68,7 @@ MaskFile open_mask(const std::string& path, Problem& problem) {
   }
   desc.mask.type = mask_type(header.type);
   desc.mask.strides = {strides[0], strides[1], strides[2], strides[3]};
+  if (shape[kHeadAxis] != 1) desc.mask.heads = shape[kHeadAxis];  // fewer than the query heads repeat
   problem.mask_dims = {memory[0] != 1, memory[1] != 1, memory[2] != 1, memory[3] != 1};
 
   mask.run = header.elements;

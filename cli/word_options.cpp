@@ -34,6 +34,7 @@ void parse_words(std::span<const WordArgument> arguments, bench::Problem& proble
     AttentionDesc of_no_arrays = problem.desc;
     of_no_arrays.query_length = of_no_arrays.kv_length = 0;
     of_no_arrays.head_dim = 1;
+    if (of_no_arrays.alibi == Alibi::kTimesMask) of_no_arrays.mask.type = MaskType::kFloat32;  // of a file
     if (const Result<void> s = validate(of_no_arrays); !s.ok()) {
       fail_usage(option + " '" + console::printable(argument.text) + "': " + s.error().message);
     }

@@ -43,6 +43,7 @@ static_assert(agrees(WeightsStage::kProbabilities, VKATTN_WEIGHTS_PROBABILITIES)
 static_assert(agrees(Alibi::kNone, VKATTN_ALIBI_NONE));
 static_assert(agrees(Alibi::kStandard, VKATTN_ALIBI_STANDARD));
 static_assert(agrees(Alibi::kGiven, VKATTN_ALIBI_GIVEN));
+static_assert(agrees(Alibi::kTimesMask, VKATTN_ALIBI_TIMES_MASK));
 
 static_assert(agrees(BlockVisibility::kHidden, VKATTN_BLOCK_HIDDEN));
 static_assert(agrees(BlockVisibility::kMixed, VKATTN_BLOCK_MIXED));

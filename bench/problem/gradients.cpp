@@ -8,7 +8,7 @@ BackwardDesc with_all_gradients(const AttentionDesc& desc) {
   all.attention = desc;
   all.attention.has_lse = true;
   all.has_grad_mask = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
-  all.has_grad_alibi_slopes = desc.alibi == Alibi::kGiven;
+  all.has_grad_alibi_slopes = has_given_slopes(desc.alibi);
   all.has_grad_sinks = desc.has_sinks;
   return all;
 }

@@ -38,7 +38,8 @@ inline constexpr std::span<const Name<Layout>> kArrayLayoutNames(kLayoutNames, 2
 inline constexpr Name<Align> kAlignNames[] = {{"top-left", Align::kTopLeft},
                                               {"bottom-right", Align::kBottomRight}};
 
-inline constexpr Name<Alibi> kAlibiNames[] = {{"standard", Alibi::kStandard}, {"given", Alibi::kGiven}};
+inline constexpr Name<Alibi> kAlibiNames[] = {
+    {"standard", Alibi::kStandard}, {"given", Alibi::kGiven}, {"times-mask", Alibi::kTimesMask}};
 
 inline constexpr Name<MaskType> kMaskNames[] = {{"f32", MaskType::kFloat32},
                                                 {"f16", MaskType::kFloat16},

@@ -28,7 +28,7 @@ void add_row_padding(Strides& strides, Layout layout, const TensorExtents& exten
 /// Dense strides, with stride 0 along each dimension that the mask does not vary along. A row of bits takes
 /// whole words, even if it has a single bit.
 Strides mask_strides(const AttentionDesc& desc, const MaskDims& dims) {
-  const TensorExtents extents = score_extents(desc);
+  const TensorExtents extents = mask_extents(desc);
   Strides strides{0, 0, 0, 0};
   const bool bits = desc.mask.type == MaskType::kBits;
   std::int64_t reach = bits && !dims.key ? 32 : 1;
@@ -203,7 +203,8 @@ Result<void> ProblemParser::check_lengths() const {
 /// Refuses a word that only adds to another word, if that other word is missing.
 Result<void> ProblemParser::check_features() const {
   const AttentionDesc& desc = problem_.desc;
-  if (has("align") && !desc.causal && desc.window == SlidingWindow{} && desc.alibi == Alibi::kNone) {
+  const bool has_distances = desc.alibi != Alibi::kNone && desc.alibi != Alibi::kTimesMask;
+  if (has("align") && !desc.causal && desc.window == SlidingWindow{} && !has_distances) {
     return problem_error(quoted(word_of("align")) +
                          " says where query 0 lies among the keys, but nothing in the problem depends on it; "
                          "add the word causal, window=… or alibi");

@@ -158,11 +158,16 @@ constexpr Word kWords[] = {
         write_window, {},
         {"--window", "L,R",
          "A query sees L keys before and R after its own position; -1: no bound, alone for both"}),
-    row(kFlag, "alibi", "alibi", "linear biases; alibi=given with slopes of their own", read_standard_alibi,
-        write_standard_alibi, {}, {"--alibi", "", "Subtract slope times distance from the scores (ALiBi)"}),
+    row(kFlag, "alibi", "alibi",
+        "linear biases; alibi=given with slopes of their own, alibi=times-mask if these multiply the mask",
+        read_standard_alibi, write_standard_alibi, {},
+        {"--alibi", "", "Subtract slope times distance from the scores (ALiBi)"}),
     row(kSetting, "alibi", "", "", read_choice<&D::alibi, kAlibiNames>, write_given_alibi, {},
         {"--alibi-slopes", "F.npy", "--alibi with slopes of your own (heads,)",
          &AttentionTensors::alibi_slopes, "given"}),
+    // Strings say this by the row before: no flag in them has an '='.
+    row(kFlag, "alibi=times-mask", "", "", read_times_mask, write_nothing, {"alibi"},
+        {"--alibi-times-mask", "", "--alibi-slopes multiply --mask, and no distance is subtracted"}),
     row(kSetting, "align", "align=top-left",
         "where causal, window and alibi place the queries: query 0 at key 0 (top-left, the default), the "
         "last query at the last key (bottom-right), or query 0 at the key of this number",
@@ -175,7 +180,8 @@ constexpr Word kWords[] = {
     plain<&D::softcap>("softcap", "softcap=50", "scores within so much of 0, by tanh",
                        {"--softcap", "X", "Keep scores within X of 0: X tanh(score / X)"}),
     row(kSetting, "mask", "mask=bits",
-        "f32 or f16 to add, or bytes or bits; with the dimensions that it varies along: mask=f32:bhqk (qk)",
+        "f32 or f16 to add, or bytes or bits; with the dimensions that it varies along: mask=f32:bhqk (qk), "
+        "or mask=f32:h2qk with 2 heads, which the query heads take in turn",
         read_mask, write_mask),
     row(kSetting, "hidden", "hidden=0.5", "share of the mask that is hidden (0.25)", read_hidden,
         write_where<is_masked, &P::hidden_share>),

@@ -144,7 +144,15 @@ Text write_standard_alibi(const Problem& problem) {
 }
 
 Text write_given_alibi(const Problem& problem) {
-  return problem.desc.alibi == Alibi::kGiven ? Text(name_of(kAlibiNames, Alibi::kGiven)) : Text();
+  const Alibi alibi = problem.desc.alibi;
+  return has_given_slopes(alibi) ? Text(name_of(kAlibiNames, alibi)) : Text();
+}
+
+Result<void> read_times_mask(const Given& given, Problem& problem) {
+  if (!has_given_slopes(problem.desc.alibi))
+    return refusal(given, "says what slopes multiply, so it needs --alibi-slopes");
+  problem.desc.alibi = Alibi::kTimesMask;
+  return {};
 }
 
 Result<void> read_align(const Given& given, Problem& problem) {
@@ -185,19 +193,34 @@ auto mask_letters(Dims& dims) {
   return std::array{&dims.batch, &dims.head, &dims.query, &dims.key};
 }
 
+constexpr std::string_view kDigits = "0123456789";
+
+/// The digits behind h are the heads that the mask has. One head repeats, as without the h.
+Result<void> read_mask_heads(const Given& given, std::string_view letters, Problem& problem) {
+  const std::size_t first = letters.find_first_of(kDigits);
+  if (first == std::string_view::npos) return {};
+  const std::size_t end = letters.find_first_not_of(kDigits, first);
+  std::int64_t& heads = problem.desc.mask.heads;
+  if (Result<void> s = read_piece(given, letters.substr(first, end - first), heads); !s.ok()) return s;
+  problem.mask_dims.head = heads != 1;
+  if (heads == 1) heads = kUnset;
+  return {};
+}
+
 Result<void> read_mask_dims(const Given& given, std::string_view type, std::string_view letters,
                             MaskDims& dims) {
   const auto varies = mask_letters(dims);
   std::size_t next = 0;
   for (bool* const dim : varies) *dim = false;
   for (const char letter : letters) {
+    if (next == kMaskLetters.find('h') + 1 && kDigits.find(letter) != std::string_view::npos) continue;
     const std::size_t place = kMaskLetters.find(letter, next);
     if (place == std::string_view::npos) {
       return refusal(
           given,
           "must name after the colon the dimensions that the mask varies along, letters of b, h, q "
           "and k in this order, such as mask=" +
-              std::string(type) + ":hqk");
+              std::string(type) + ":hqk, or h2 for a mask of 2 heads");
     }
     *varies[place] = true;
     next = place + 1;
@@ -213,6 +236,7 @@ Result<void> read_mask(const Given& given, Problem& problem) {
   if (colon != std::string_view::npos) {
     const std::string_view letters = given.value.substr(colon + 1);
     if (Result<void> s = read_mask_dims(given, type, letters, problem.mask_dims); !s.ok()) return s;
+    if (Result<void> s = read_mask_heads(given, letters, problem); !s.ok()) return s;
   }
   return read_name({given.typed, type, given.is_option}, kMaskNames, problem.desc.mask.type);
 }
@@ -224,7 +248,10 @@ Text write_mask(const Problem& problem) {
   text += ':';
   const auto varies = mask_letters(problem.mask_dims);
   for (std::size_t i = 0; i < varies.size(); ++i) {
-    if (*varies[i]) text += kMaskLetters[i];
+    if (!*varies[i]) continue;
+    text += kMaskLetters[i];
+    if (kMaskLetters[i] == 'h' && problem.desc.mask.heads != kUnset)
+      text += number_text(problem.desc.mask.heads);
   }
   return text;
 }

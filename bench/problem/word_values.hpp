@@ -75,6 +75,7 @@ Text write_window(const Problem& problem);
 Result<void> read_standard_alibi(const Given& given, Problem& problem);
 Text write_standard_alibi(const Problem& problem);
 Text write_given_alibi(const Problem& problem);
+Result<void> read_times_mask(const Given& given, Problem& problem);
 Result<void> read_align(const Given& given, Problem& problem);
 Text write_align(const Problem& problem);
 Result<void> read_scale(const Given& given, Problem& problem);

@@ -122,7 +122,7 @@ struct AttentionDesc {
   MaskDesc mask{};  ///< AttentionTensors::mask: what is added to scores, or which keys are hidden
   /// With `causal`, both hold.
   SlidingWindow window{};
-  Alibi alibi = Alibi::kNone;  ///< which slopes are subtracted, times the distance
+  Alibi alibi = Alibi::kNone;  ///< which slopes are subtracted, times the distance, or multiply the mask
   /// AttentionTensors::sinks, float32, one per query head: a logit in the softmax that has no value.
   bool has_sinks = false;
   /// Share of the probabilities that are dropped, 0 <= dropout <= 1; the others are multiplied by 1 / (1 -
@@ -193,8 +193,10 @@ struct TensorExtents {
 /// The extents of K and V: packed tensors are one batch entry of total_kv_length rows; a ring has ring_length
 /// rows; pages are batch entries of page_size rows.
 [[nodiscard]] TensorExtents key_extents(const AttentionDesc& desc, std::int64_t dims);
-/// The extents of the weights and of a mask without broadcast: rows are queries, dims are keys.
+/// The extents of the weights: rows are queries, dims are keys.
 [[nodiscard]] TensorExtents score_extents(const AttentionDesc& desc);
+/// The extents of the mask, those of the scores with the mask's own heads. It may repeat along each.
+[[nodiscard]] TensorExtents mask_extents(const AttentionDesc& desc);
 /// Bytes from a mask's first element to the end of its last.
 [[nodiscard]] Result<std::int64_t> mask_bytes(const AttentionDesc& desc);
 

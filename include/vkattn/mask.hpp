@@ -19,12 +19,15 @@ enum class MaskType : std::uint32_t {
   kBits = 4,     ///< 1: may be seen; key j is bit j % 32 of word j / 32
 };
 
-/// A mask or bias over (batch, query_head, query, key); each dimension may be broadcast with stride 0.
+/// A mask or bias over (batch, head, query, key); each dimension may be broadcast with stride 0.
 /// strides.row is between queries, strides.dim between keys. Strides of kBits are in bits: those of batch,
 /// head and row are multiples of 32; that of keys is 1, or 0 if a row's first bit counts for all its keys.
 struct MaskDesc {
   MaskType type = MaskType::kNone;   ///< its storage
-  std::optional<Strides> strides{};  ///< not given: a mask that broadcasts nothing, without padding
+  std::optional<Strides> strides{};  ///< not given: a mask that repeats along no dimension, without padding
+  /// Heads that the mask has, a divisor of query_heads: query head h reads head h % heads. Not given
+  /// (kUnset): query_heads.
+  std::int64_t heads = INT64_MIN;
 
   bool operator==(const MaskDesc&) const = default;  ///< equal in every member
 };
@@ -48,7 +51,15 @@ enum class Alibi : std::uint32_t {
   kNone = 0,      ///< nothing is subtracted
   kStandard = 1,  ///< the paper's slopes, for any number of heads: see standard_alibi_slope()
   kGiven = 2,     ///< AttentionTensors::alibi_slopes, float32, one per query head
+  /// The same tensor, but its numbers multiply an additive mask: slope[h] * mask is added to the score in
+  /// place of the mask, and no distance is subtracted (max_bias of ggml).
+  kTimesMask = 3,
 };
+
+/// Whether the slopes are AttentionTensors::alibi_slopes.
+[[nodiscard]] constexpr bool has_given_slopes(Alibi alibi) {
+  return alibi == Alibi::kGiven || alibi == Alibi::kTimesMask;
+}
 
 /// The slope of a head: 2^(-8 (h + 1) / n) for n heads, n a power of two. Otherwise let n be the largest
 /// power of two below: the first n heads have the slopes of n heads, the rest every second slope of 2n heads.

@@ -70,8 +70,8 @@ bool compute_node(const ggml_tensor& node) {
   const Problem problem = vkattn::ggml::problem_of(node);
   std::string reason = problem.reason;
   if (reason.empty()) {
-    std::vector<float> mask;
-    const vkattn::HostTensors arrays = vkattn::ggml::arrays_of(node, problem, mask);
+    std::vector<float> slopes;
+    const vkattn::HostTensors arrays = vkattn::ggml::arrays_of(node, problem, slopes);
     const std::scoped_lock lock(library().mutex);
     if (const auto done = library().runtime->compute(problem.desc, arrays); !done)
       reason = done.error().message;

@@ -10,9 +10,6 @@ namespace vkattn::ggml {
 
 namespace {
 
-/// The largest mask that is expanded. ggml's CPU back end takes larger ones.
-constexpr std::int64_t kMostMaskBytes = std::int64_t{256} << 20U;
-
 /// Where ggml keeps the tensors and the numbers of the operator.
 enum Source { kQuery, kKey, kValue, kMask, kSinks };
 enum Parameter { kScale, kMaxBias, kSoftcap };
@@ -62,7 +59,6 @@ std::string describe(const ggml_tensor& tensor, const char* name, TensorDesc& de
 
 /// ggml's slopes, of max_bias: those of ALiBi for max_bias 8.
 float slope(std::int64_t head, std::int64_t heads, float max_bias) {
-  if (max_bias <= 0) return 1;
   std::int64_t power = 1;
   while (2 * power <= heads) power *= 2;
   if (head < power)
@@ -72,31 +68,19 @@ float slope(std::int64_t head, std::int64_t heads, float max_bias) {
 }
 
 /// A mask of ggml is float16 (key, query, head, batch), and repeats over heads and batch entries.
-std::string describe_mask(const ggml_tensor& node, Problem& problem) {
+std::string describe_mask(const ggml_tensor& node, AttentionDesc& desc) {
   const ggml_tensor& mask = *node.src[kMask];
-  AttentionDesc& desc = problem.desc;
   if (mask.type != GGML_TYPE_F16) return "the mask is no float16";
   if (mask.nb[0] != sizeof(std::uint16_t)) return "the mask has gaps between the elements of a row";
   if (mask.ne[0] < desc.kv_length || mask.ne[1] < desc.query_length) {
     return "the mask has fewer keys or rows than K or Q";
   }
-  const std::int64_t heads = mask.ne[2], batch = mask.ne[3];
-  const bool repeats = (heads == 1 || heads == desc.query_heads) && (batch == 1 || batch == desc.batch);
-  problem.expands_mask = !repeats || parameter(node, kMaxBias) > 0;
-  if (!problem.expands_mask) {
-    desc.mask.type = MaskType::kFloat16;
-    desc.mask.strides =
-        Strides{batch == 1 ? 0 : in_elements(mask, mask.nb[3]),
-                heads == 1 ? 0 : in_elements(mask, mask.nb[2]), in_elements(mask, mask.nb[1]), 1};
-    return {};
-  }
-  desc.mask.type = MaskType::kFloat32;
-  const std::int64_t each = desc.query_heads * desc.query_length * desc.kv_length;
-  desc.mask.strides = Strides{batch == 1 ? 0 : each, desc.query_length * desc.kv_length, desc.kv_length, 1};
-  const std::int64_t most = kMostMaskBytes / static_cast<std::int64_t>(sizeof(float));
-  if (each > most / (batch == 1 ? 1 : desc.batch)) {
-    return "the mask times the heads' slopes takes more than 256 MiB";
-  }
+  if (mask.ne[3] != 1 && mask.ne[3] != desc.batch) return "the mask repeats over some batch entries";
+  desc.mask.type = MaskType::kFloat16;
+  desc.mask.heads = mask.ne[2];
+  desc.mask.strides = Strides{mask.ne[3] == 1 ? 0 : in_elements(mask, mask.nb[3]),
+                              in_elements(mask, mask.nb[2]), in_elements(mask, mask.nb[1]), 1};
+  if (parameter(node, kMaxBias) > 0) desc.alibi = Alibi::kTimesMask;
   return {};
 }
 
@@ -126,31 +110,6 @@ HostInput input(const ggml_tensor& tensor) {
   return std::span(static_cast<const std::byte*>(tensor.data), ggml_nbytes(&tensor));
 }
 
-/// The mask of each query head, times its slope.
-void expand_mask(const ggml_tensor& node, const AttentionDesc& desc, std::vector<float>& expanded) {
-  const ggml_tensor& mask = *node.src[kMask];
-  const auto keys = static_cast<std::size_t>(desc.kv_length);
-  const std::int64_t entries = desc.mask.strides->batch == 0 ? 1 : desc.batch;
-  expanded.resize(static_cast<std::size_t>(entries * desc.query_heads * desc.query_length) * keys);
-  float* row = expanded.data();
-  for (std::int64_t b = 0; b < entries; ++b) {
-    for (std::int64_t h = 0; h < desc.query_heads; ++h) {
-      const float factor = slope(h, desc.query_heads, parameter(node, kMaxBias));
-      const auto head_and_batch = static_cast<std::size_t>(h % mask.ne[2]) * mask.nb[2] +
-                                  static_cast<std::size_t>(b % mask.ne[3]) * mask.nb[3];
-      for (std::int64_t q = 0; q < desc.query_length; ++q, row += keys) {
-        const std::byte* from = static_cast<const std::byte*>(mask.data) + head_and_batch +
-                                static_cast<std::size_t>(q) * mask.nb[1];
-        for (std::size_t k = 0; k < keys; ++k) {
-          std::uint16_t half = 0;
-          std::memcpy(&half, from + k * sizeof(half), sizeof(half));
-          row[k] = factor * half_to_float(half);
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 
 Problem problem_of(const ggml_tensor& node) {
@@ -161,24 +120,25 @@ Problem problem_of(const ggml_tensor& node) {
   desc.scale = parameter(node, kScale);
   desc.softcap = parameter(node, kSoftcap);
   if (node.src[kSinks] != nullptr) desc.has_sinks = true;
-  if (node.src[kMask] != nullptr) problem.reason = describe_mask(node, problem);
+  if (node.src[kMask] != nullptr) problem.reason = describe_mask(node, desc);
   if (!problem.reason.empty()) return problem;
   if (const Result<void> valid = validate(desc); !valid) problem.reason = valid.error().message;
   return problem;
 }
 
-HostTensors arrays_of(const ggml_tensor& node, const Problem& problem, std::vector<float>& mask) {
+HostTensors arrays_of(const ggml_tensor& node, const Problem& problem, std::vector<float>& slopes) {
   HostTensors arrays;
   arrays.query = input(*node.src[kQuery]);
   arrays.key = input(*node.src[kKey]);
   arrays.value = input(*node.src[kValue]);
   arrays.output = std::span(static_cast<std::byte*>(node.data), ggml_nbytes(&node));
   if (node.src[kSinks] != nullptr) arrays.sinks = input(*node.src[kSinks]);
-  if (problem.expands_mask) {
-    expand_mask(node, problem.desc, mask);
-    arrays.mask = mask;
-  } else if (node.src[kMask] != nullptr) {
-    arrays.mask = input(*node.src[kMask]);
+  if (node.src[kMask] != nullptr) arrays.mask = input(*node.src[kMask]);
+  if (problem.desc.alibi == Alibi::kTimesMask) {
+    for (std::int64_t head = 0; head < problem.desc.query_heads; ++head) {
+      slopes.push_back(slope(head, problem.desc.query_heads, parameter(node, kMaxBias)));
+    }
+    arrays.alibi_slopes = slopes;
   }
   return arrays;
 }

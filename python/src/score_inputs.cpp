@@ -63,6 +63,14 @@ void set_alibi(AttentionDesc& desc, const py::object& given) {
   }
 }
 
+/// Comes after alibi in the table.
+void set_alibi_times_mask(AttentionDesc& desc, const py::object& given) {
+  if (!given.cast<bool>()) return;
+  if (desc.alibi != Alibi::kGiven)
+    fail("alibi_times_mask is True but alibi is no array of slopes; give both");
+  desc.alibi = Alibi::kTimesMask;
+}
+
 void set_sinks(AttentionDesc& desc, const py::object&) {
   desc.has_sinks = true;
 }
@@ -75,9 +83,8 @@ struct Modifier {
 };
 
 constexpr std::array kModifiers = {
-    Modifier{"window", &set_window},
-    Modifier{"softcap", &set_softcap},
-    Modifier{"alibi", &set_alibi},
+    Modifier{"window", &set_window}, Modifier{"softcap", &set_softcap},
+    Modifier{"alibi", &set_alibi},   Modifier{"alibi_times_mask", &set_alibi_times_mask},
     Modifier{"sinks", &set_sinks},
 };
 
@@ -113,7 +120,8 @@ std::span<const ScoreTensor> score_tensors() {
 ScoreInputs::ScoreInputs(const ScoreOptions& options, AttentionDesc& desc) {
   set_options(desc, options);
   if (options.mask) {
-    desc.mask = set_mask(*options.mask, {desc.batch, desc.query_heads, desc.query_length, desc.kv_length});
+    const Extents scores = {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
+    desc.mask = set_mask(*options.mask, scores, desc.kv_heads);
   }
   if (options.kv_lengths) {
     lists_["kv_lengths"] = {*options.kv_lengths, desc.batch, "kv_lengths", "each batch entry"};
@@ -134,20 +142,22 @@ void ScoreInputs::set_modifier(const std::string& name, const py::object& given,
     lists_[row->name] = {given.cast<py::array>(), desc.query_heads, row->name, "each query head"};
 }
 
-MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores) {
+/// Fewer heads are taken in turn, but those of the keys are refused: they stand for groups of query heads.
+MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores, std::int64_t kv_heads) {
   mask_ = InputArray(mask, "mask");
   Strides strides = mask_.strides();
   const std::array<std::int64_t*, 4> all = {&strides.batch, &strides.head, &strides.row, &strides.dim};
   for (std::size_t i = 0; i < 4; ++i) {
     const std::int64_t size = mask_.extents()[i];
-    if (size != 1 && size != scores[i]) {
+    const bool are_heads_in_turn = i == 1 && size > 0 && scores[i] % size == 0 && size != kv_heads;
+    if (size != 1 && size != scores[i] && !are_heads_in_turn) {
       fail("mask of shape " + shape_text(mask_.extents()) + " does not broadcast to the scores, " +
            shape_text(scores));
     }
     mask_repeats_[i] = size == 1 && scores[i] != 1;
     if (mask_repeats_[i]) *all[i] = 0;
   }
-  return {mask_type(mask), strides};
+  return {mask_type(mask), strides, mask_.extents()[1]};
 }
 
 void ScoreInputs::add_to(HostTensors& tensors) const {

@@ -64,7 +64,7 @@ class ScoreInputs {
   [[nodiscard]] const std::array<bool, 4>& mask_repeats() const { return mask_repeats_; }
 
  private:
-  [[nodiscard]] MaskDesc set_mask(const pybind11::array& mask, const Extents& scores);
+  [[nodiscard]] MaskDesc set_mask(const pybind11::array& mask, const Extents& scores, std::int64_t kv_heads);
   void set_modifier(const std::string& name, const pybind11::object& given, AttentionDesc& desc);
 
   InputArray mask_;

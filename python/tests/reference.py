@@ -3,7 +3,7 @@ import numpy as np
 
 
 def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, window=None, softcap=0,
-              alibi=None, sinks=None, kv_lengths=None):
+              alibi=None, alibi_times_mask=False, sinks=None, kv_lengths=None):
     """(output, lse, weights by stage) for arrays (batch, heads, length, dim)."""
     q, k, v = (np.asarray(x).astype(np.float64) for x in (query, key, value))
     group = q.shape[1] // k.shape[1]
@@ -15,8 +15,13 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     i, j = np.arange(queries)[:, None] + offset, np.arange(keys)[None, :]
     if mask is not None:
         mask = np.asarray(mask)
+        if mask.ndim > 2 and mask.shape[-3] != 1:
+            mask = np.tile(mask, (q.shape[1] // mask.shape[-3], 1, 1))
+        if alibi_times_mask:
+            shown = np.where(np.isneginf(mask), 0, mask)
+            mask = np.where(np.isneginf(mask), mask, np.asarray(alibi, np.float64)[:, None, None] * shown)
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(np.float64)
-    if alibi is not None:
+    if alibi is not None and not alibi_times_mask:
         scores = scores - np.asarray(alibi, np.float64)[:, None, None] * np.abs(i - j)
     hidden = np.zeros((q.shape[0], 1, queries, keys), bool)
     if is_causal:

@@ -174,7 +174,9 @@ def test_sentences(keywords, sentence):
 
 
 # A value of each modifier that changes the results.
-GIVEN = {"window": (1, 0), "softcap": 0.5, "alibi": [0.5, 0.25], "sinks": [0.5, 0.25]}
+GIVEN = {"window": (1, 0), "softcap": 0.5, "alibi": [0.5, 0.25], "alibi_times_mask": True, "sinks": [0.5, 0.25]}
+# What else it needs.
+NEEDED = {"alibi_times_mask": {"alibi": [0.5, 0.25], "attn_mask": np.arange(9, dtype=np.float32).reshape(3, 3)}}
 
 
 @pytest.mark.parametrize("name", [row.name for row in _arguments.MODIFIERS])
@@ -187,15 +189,16 @@ def test_modifiers_arrive(name, random):
 
     def results(**keywords):
         output, lse = vkattn.attention(rows, rows, rows, return_lse=True, **keywords)
-        arrays = {each: array for each, array in keywords.items() if each in _arguments.PER_HEAD}
-        gradients = ["query", *arrays]
+        arrays = {each: array for each, array in keywords.items() if each in (*_arguments.PER_HEAD, "attn_mask")}
+        gradients = ["query", *(each for each in arrays if each != "attn_mask")]
         yield output
         yield vkattn.plan(rows, rows, rows, **keywords)(rows, rows, rows, **arrays).numpy()
         yield used.attention(rows, is_causal=False, **keywords)
         yield vkattn.attention_backward(rows, rows, rows, rows, output, lse, gradients=gradients, **keywords).query
         yield layer()(x, **keywords)[0]
 
-    plain, changed = list(results()), list(results(**modifier))
+    needed = NEEDED.get(name, {})
+    plain, changed = list(results(**needed)), list(results(**needed, **modifier))
     assert all((one != other).any() for one, other in zip(plain, changed))
     for one in changed[1:3]:
         np.testing.assert_allclose(one, changed[0], atol=1e-6)

@@ -69,6 +69,33 @@ def test_masks_broadcast(qkv, random, shape, kind):
     check(*arrays, np.asarray(mask))
 
 
+@pytest.mark.parametrize("shape", [(2, 9, 13), (2, 3, 1, 13), (3, 9, 1)])
+def test_heads_of_masks_are_taken_in_turn(qkv, random, shape):
+    mask = random.standard_normal(shape).astype(np.float32)
+    for kv_heads in (6, 1):
+        check(*qkv(batch=2, query_heads=6, kv_heads=kv_heads), mask)
+        check(*qkv(batch=2, query_heads=6, kv_heads=kv_heads), mask > 0)
+    for kv_heads, heads in ((1, 4), (3, 3), (2, 2), (6, 0)):  # no divisor; the heads of the keys
+        with pytest.raises(vkattn.RuleError, match="mask of shape .* does not broadcast to the scores"):
+            vkattn.attention(*qkv(query_heads=6, kv_heads=kv_heads), np.zeros((heads, 9, 13), np.float32), enable_gqa=True)
+
+
+def test_slopes_that_multiply_the_mask(qkv, random):
+    mask = random.standard_normal((9, 13)).astype(np.float32)
+    mask[mask < -1] = -INF
+    for shape in ((9, 13), (1, 9, 13), (1, 1, 9, 13)):
+        check(*qkv(query_heads=4, kv_heads=4), mask.reshape(shape), alibi=[0.5, -0.25, 0.0, 3.0], alibi_times_mask=True)
+    query, key, value = qkv(query_heads=4, kv_heads=4)
+    for keywords, sentence in (
+        ({"alibi": True}, "alibi_times_mask is True but alibi is no array of slopes"),
+        ({}, "alibi_times_mask is True but alibi is no array of slopes"),
+        ({"alibi": np.ones(4)}, "the mask is not there"),
+        ({"alibi": np.ones(4), "mask": mask > 0}, "the mask is boolean"),
+    ):
+        with pytest.raises(vkattn.RuleError, match=sentence):
+            vkattn.attention(query, key, value, alibi_times_mask=True, **keywords)
+
+
 def test_masks_of_other_types(qkv, random):
     arrays = qkv()
     numbers = random.standard_normal((9, 13))

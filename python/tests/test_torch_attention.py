@@ -11,7 +11,7 @@ import vkattn.torch
 
 
 def exact(query, key, value, mask=None, *, is_causal=False, align="top-left", window=None, softcap=0, alibi=None,
-          sinks=None, kv_lengths=None, enable_gqa=False, scale=None):
+          alibi_times_mask=False, sinks=None, kv_lengths=None, enable_gqa=False, scale=None):
     """(output, lse) by PyTorch's operators, as docs/semantics.md defines them."""
     group = query.shape[-3] // key.shape[-3]
     key, value = (x.repeat_interleave(group, dim=-3) for x in (key, value))
@@ -19,12 +19,16 @@ def exact(query, key, value, mask=None, *, is_causal=False, align="top-left", wi
     scores = (query.shape[-1] ** -0.5 if scale is None else scale) * (query @ key.transpose(-1, -2))
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
+    if mask is not None and mask.dim() > 2 and mask.shape[-3] > 1:  # its heads are taken in turn
+        mask = torch.cat([mask] * (query.shape[-3] // mask.shape[-3]), dim=-3)
+    if alibi_times_mask:
+        mask = alibi[:, None, None] * mask
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     shown = torch.tensor(keys) if kv_lengths is None else kv_lengths[:, None, None, None]  # of each entry
     offset = {"top-left": 0, "bottom-right": shown - queries}.get(align, align)
     i, j = torch.arange(queries)[:, None] + offset, torch.arange(keys)[None]
-    if alibi is not None:
+    if alibi is not None and not alibi_times_mask:
         scores = scores - alibi[:, None, None] * (i - j).abs()
     hidden = (j > i) if is_causal else torch.zeros(queries, keys, dtype=torch.bool)
     if window is not None:
@@ -63,6 +67,8 @@ CASES = {
     "causal window": dict(window=(2, 0), is_causal=True, align=3, scale=0.4),
     "softcap": dict(softcap=2.0),
     "alibi": lambda: dict(alibi=torch.rand(4).requires_grad_(), is_causal=True, align="bottom-right"),
+    "slopes times mask": lambda: dict(alibi=torch.rand(4).requires_grad_(), alibi_times_mask=True,
+                                      mask=torch.randn(2, 4, 5, 7).requires_grad_()),
     "sinks": lambda: dict(sinks=torch.randn(4).requires_grad_(), mask=torch.rand(5, 7) > 0.3),
     "kv_lengths": lambda: dict(kv_lengths=torch.tensor([7, 3])),
     "all": lambda: dict(window=(5, 1), align="bottom-right", softcap=3.0, alibi=torch.rand(4).requires_grad_(),
@@ -80,6 +86,11 @@ def test_beside_float64(name):
     if "mask" in keywords:
         tensors["mask"] = keywords.pop("mask")
     compare(tensors, keywords)
+
+
+def test_a_mask_of_fewer_heads():
+    query, key, value, mask = draw((2, 4, 5, 16), (2, 4, 7, 16), (2, 4, 7, 24), (2, 5, 7))
+    compare({"query": query, "key": key, "value": value, "mask": mask}, {})
 
 
 def test_half_precision_of_everything():

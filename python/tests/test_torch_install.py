@@ -75,6 +75,15 @@ def test_contexts_end_in_any_order(order):
     assert is_pytorchs()
 
 
+def test_a_mask_of_fewer_heads_is_left_to_pytorch():
+    """PyTorch refuses it, and goes on doing so."""
+    query, mask = torch.randn(1, 4, 5, 16), torch.randn(2, 5, 5)
+    for install in (False, True):
+        with vkattn.torch.replaces_sdpa() if install else contextlib.nullcontext():
+            with pytest.raises(RuntimeError, match="must match the size"):
+                torch.nn.functional.scaled_dot_product_attention(query, query, query, mask)
+
+
 def test_contexts_of_threads():
     """The places are vkattn's from the first context of any thread until the last one ends."""
     began, ends = threading.Barrier(5), [threading.Event() for _ in range(4)]

@@ -12,6 +12,7 @@ _Array = Union[npt.NDArray[Any], _DLPack]
 _Align = Union[Literal["top-left", "bottom-right"], int]
 _Window = Union[Tuple[Union[int, None], Union[int, None]], None]
 _Slopes = Union[bool, _Array, Sequence[float], None]
+_Flag = Union[bool, None]
 _PerHead = Union[_Array, Sequence[float], None]
 _Counts = Union[_Array, Sequence[int], None]
 _Stage = Literal["scores", "softcap", "masked", "probabilities"]
@@ -22,6 +23,7 @@ class _Modifiers(TypedDict, total=False):
     window: _Window
     softcap: Union[float, None]
     alibi: _Slopes
+    alibi_times_mask: _Flag
     sinks: _PerHead
 
 __version__: str
@@ -50,7 +52,8 @@ def devices() -> list[Device]: ...
 def attention(
     query: Array, key: _Any, value: _Any, mask: Union[_Any, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
-    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+    sinks: _PerHead = None, kv_lengths: _Counts = None,
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
@@ -60,7 +63,8 @@ def attention(
 def attention(
     query: _Any, key: Array, value: _Any, mask: Union[_Any, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
-    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+    sinks: _PerHead = None, kv_lengths: _Counts = None,
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
@@ -70,7 +74,8 @@ def attention(
 def attention(
     query: _Any, key: _Any, value: Array, mask: Union[_Any, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
-    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+    sinks: _PerHead = None, kv_lengths: _Counts = None,
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
@@ -80,7 +85,8 @@ def attention(
 def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
-    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+    sinks: _PerHead = None, kv_lengths: _Counts = None,
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, return_lse: Literal[False] = False,
     return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None,
@@ -90,7 +96,8 @@ def attention(
 def attention(
     query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
-    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+    sinks: _PerHead = None, kv_lengths: _Counts = None,
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
@@ -109,7 +116,8 @@ def attention_backward(
     grad_output: _Array, query: _Array, key: _Array, value: _Array, output: _Array, lse: _Array,
     mask: Union[_Array, None] = None, *, is_causal: bool = False, align: _Align = "top-left",
     scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
-    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+    sinks: _PerHead = None, kv_lengths: _Counts = None,
     cumulative_query_lengths: _Counts = None, cumulative_kv_lengths: _Counts = None, dropout: float = 0.0,
     dropout_seed: Union[int, None] = None, grad_lse: Union[_Array, None] = None,
     gradients: Sequence[str] = ("query", "key", "value"), device: _Device = None, kernel: Union[str, None] = None,
@@ -155,7 +163,8 @@ class Plan:
 def plan(
     query: _Any, key: _Any, value: _Any, mask: Union[_Any, None] = None, *, is_causal: bool = False,
     align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
-    softcap: Union[float, None] = None, alibi: Union[_Slopes, Array] = None, sinks: Union[_PerHead, Array] = None,
+    softcap: Union[float, None] = None, alibi: Union[_Slopes, Array] = None,
+    alibi_times_mask: _Flag = None, sinks: Union[_PerHead, Array] = None,
     kv_lengths: Union[_Counts, Array] = None, dropout: float = 0.0, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
     attn_mask: Union[_Any, None] = None, dropout_p: float = 0.0,
@@ -189,7 +198,8 @@ class Cache:
     def attention(
         self, query: _Array, mask: Union[_Array, None] = None, *, counts: _Counts = None, is_causal: bool = True,
         align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
-        softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
+        softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+        sinks: _PerHead = None,
         return_lse: Literal[False] = False, return_weights: None = None,
         attn_mask: Union[_Array, None] = None,
     ) -> _Result: ...
@@ -197,7 +207,8 @@ class Cache:
     def attention(
         self, query: _Array, mask: Union[_Array, None] = None, *, counts: _Counts = None, is_causal: bool = True,
         align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
-        softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
+        softcap: Union[float, None] = None, alibi: _Slopes = None, alibi_times_mask: _Flag = None,
+        sinks: _PerHead = None,
         return_lse: bool = False, return_weights: Union[_Stage, None] = None,
         attn_mask: Union[_Array, None] = None,
     ) -> Tuple[_Result, ...]: ...
@@ -240,7 +251,8 @@ class MultiHeadAttention:
         attn_mask: Union[_Array, None] = None, average_attn_weights: bool = True, is_causal: bool = False,
         cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
-        alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
+        alibi: _Slopes = None, alibi_times_mask: _Flag = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+        dropout: float = 0.0,
         dropout_seed: Union[int, None] = None, return_saved: Literal[False] = False,
         dropout_p: float = 0.0,
     ) -> Tuple[_Result, Union[_Result, None]]: ...
@@ -251,7 +263,8 @@ class MultiHeadAttention:
         attn_mask: Union[_Array, None] = None, average_attn_weights: bool = True, is_causal: bool = False,
         cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
-        alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
+        alibi: _Slopes = None, alibi_times_mask: _Flag = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+        dropout: float = 0.0,
         dropout_seed: Union[int, None] = None, return_saved: Literal[True],
         dropout_p: float = 0.0,
     ) -> Tuple[_Result, Union[_Result, None], SavedCall]: ...
@@ -262,7 +275,8 @@ class MultiHeadAttention:
         attn_mask: Union[_Array, None] = None, average_attn_weights: bool = True, is_causal: bool = False,
         cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
-        alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
+        alibi: _Slopes = None, alibi_times_mask: _Flag = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+        dropout: float = 0.0,
         dropout_seed: Union[int, None] = None, return_saved: bool = False,
         dropout_p: float = 0.0,
     ) -> Union[

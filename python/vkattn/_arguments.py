@@ -203,6 +203,7 @@ MODIFIERS = (
     Modifier("window", window),
     Modifier("softcap", number),
     Modifier("alibi", slopes, is_per_head=True, is_flag_too=True),
+    Modifier("alibi_times_mask", flag),
     Modifier("sinks", ELSEWHERE, is_per_head=True),
 )
 PER_HEAD = tuple(row.name for row in MODIFIERS if row.is_per_head)

@@ -28,7 +28,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         query           (..., query_heads, query_length, head_dim)
         key             (..., kv_heads, kv_length, head_dim)
         value           (..., kv_heads, kv_length, value_dim)
-        mask            broadcasts to (..., query_heads, query_length, kv_length)
+        mask            broadcasts to (..., query_heads, query_length, kv_length), or has fewer heads that divide them
         returns         (..., query_heads, query_length, value_dim), of the query's type
 
     The dimensions before the heads are batch entries, and broadcast. An array of two dimensions has one head.
@@ -36,7 +36,9 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     any: arrays are taken as they lie. Only arrays with negative strides, or with more than twice as much memory
     as elements, are copied first. Head dimensions are from 1 to 576.
 
-    mask            bool: True lets a key take part; or floating point, added to the scores: -inf hides a key.
+    mask            bool: True lets a key take part; or floating point, added to the scores: -inf hides a key. A mask
+                    of n heads, fewer than query_heads, serves them in turn: query head h has head h % n of it. A mask
+                    of kv_heads is refused, as its heads stand for groups of query heads: repeat them.
     is_causal       query i sees the keys j <= i + offset; `align` says which offset.
     align           'top-left' (offset 0, as in PyTorch), 'bottom-right' (offset kv_length - query_length: the
                     last query sees all keys) or a key position. It serves is_causal, window and alibi.
@@ -47,6 +49,9 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     softcap         scores become softcap * tanh(scores / softcap), before the mask.
     alibi           True: subtracts slope * |i + offset - j| with the standard slopes; or the slopes themselves,
                     (query_heads,).
+    alibi_times_mask
+                    True: the slopes given as alibi multiply the mask instead of the distance; slope * mask is added
+                    (max_bias of ggml). -inf in the mask hides its key, whatever the slope is.
     sinks           (query_heads,): one more logit in each softmax, without a value.
     kv_lengths      (...): the number of keys of each batch entry; later keys are hidden.
     cumulative_query_lengths, cumulative_kv_lengths

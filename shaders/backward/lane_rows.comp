@@ -135,7 +135,7 @@ void make_pairs(ChunkTile tile, int first_key, uint keys, bool masked) {
       if (kKeepsScoreGradients) {
         score_gradients[score_gradient_index(pair_index)] = pair.score_gradient;
       }
-      if (kHasGradSlopes) row_slope[r] -= pair.score_gradient * key_distance(score_rows[r].query, key);
+      if (kHasGradSlopes) row_slope[r] += slope_gradient(pair.score_gradient, score_rows[r], key);
     }
   }
 }

@@ -11,6 +11,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "backward/pairs.glsl"
+#include "lib/scores.glsl"
 #include "lib/workgroups.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -22,6 +23,11 @@ VKATTN_GRADIENT(grad_mask, VKATTN_BINDING_GRAD_MASK, kGradMaskType, 1u)
 uint positions(uint stride, uint extent) { return stride == 0u ? 1u : extent; }
 uvec2 scores_of(uint stride, uint extent, uint position) {
   return stride == 0u ? uvec2(0u, extent) : uvec2(position, position + 1u);
+}
+// The query heads that read a head of the mask: the first, the end, and the distance between two.
+uvec3 heads_of(uint position) {
+  if (backward.grad_mask_head_stride == 0u) return uvec3(0u, params.query_heads, 1u);
+  return uvec3(position, params.query_heads, features.mask_heads);
 }
 
 float score_gradient(uint pair) {
@@ -44,7 +50,7 @@ void main() {
   const uint index = group * kWorkgroupSize + gl_LocalInvocationIndex;
   if (index >= params.tile_count) return;
   const uint batches = positions(backward.grad_mask_batch_stride, backward.batch);
-  const uint heads = positions(backward.grad_mask_head_stride, params.query_heads);
+  const uint heads = positions(backward.grad_mask_head_stride, features.mask_heads);
   const uint rows = positions(backward.grad_mask_row_stride, features.problem_query_length);
   const uint chunk_keys = positions(backward.grad_mask_key_stride, params.split_keys);
   const uint unit = params.first_tile + index;
@@ -64,15 +70,16 @@ void main() {
   if (!of_all_keys && chunk_begin + key >= params.kv_length) return;
   const uvec2 keys = of_all_keys ? uvec2(chunk_begin, chunk_end) : uvec2(chunk_begin + key, chunk_begin + key + 1u);
   const uvec2 of_batch = scores_of(backward.grad_mask_batch_stride, backward.batch, batch);
-  const uvec2 of_heads = scores_of(backward.grad_mask_head_stride, params.query_heads, head);
+  const uvec3 of_heads = heads_of(head);
   const uvec2 of_rows = scores_of(backward.grad_mask_row_stride, features.problem_query_length, row);
   float sum = 0.0;
   if (of_all_keys && chunk != 0u) sum = sums[backward.mask_sums + element];
   for (uint b = of_batch.x; b < of_batch.y; ++b) {
     begin_entry(b, 0u);
-    for (uint h = of_heads.x; h < of_heads.y; ++h) {
+    for (uint h = of_heads.x; h < of_heads.y; h += of_heads.z) {
+      const float factor = mask_factor(h);
       for (uint i = of_rows.x; i < min(of_rows.y, visible_query_length()); ++i) {
-        sum += sum_of_row(b, h, i, keys, chunk_begin);
+        sum += factor * sum_of_row(b, h, i, keys, chunk_begin);
       }
     }
   }

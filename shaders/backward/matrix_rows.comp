@@ -171,7 +171,7 @@ vec4 make_pairs(ChunkTile tile, inout OwnRow own, Step step, uint first_key, vec
     const bool hidden = masked && (position + int(k) >= own.key_end ||
                                    (kHasKeyBegin && position + int(k) < own.key_begin));
     if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
-    if (kHasGradSlopes) own.slope -= pair.score_gradient * key_distance(own.scores.query, key);
+    if (kHasGradSlopes) own.slope += slope_gradient(pair.score_gradient, own.scores, key);
     weights[k] = pair.weight;
     gradients[k] = pair.gradient;
     score_gradient[k] = pair.score_gradient;

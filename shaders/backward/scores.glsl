@@ -28,6 +28,12 @@ float key_distance(uint query, uint key) {
   return float(abs(int(query) + shift - int(key)));
 }
 
+// What a pair adds to the gradient of its head's slope. A pair without a gradient adds 0, whatever the mask holds there.
+float slope_gradient(float score_gradient, ScoreRow row, uint key) {
+  if (!kSlopesTimesMask) return -score_gradient * key_distance(row.query, key);
+  return score_gradient == 0.0 ? 0.0 : score_gradient * mask_number(row.mask_index, key);
+}
+
 // The numbers of a pair, described in backward/pairs.glsl.
 struct PairGradient {
   float weight;

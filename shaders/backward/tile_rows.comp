@@ -123,7 +123,7 @@ void make_pairs(ChunkTile tile, int first_key, int key_end, bool masked) {
           masked && (position >= row_key_end[r] || (kHasKeyBegin && position < row_key_begin[r]));
       if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
       score[r * kKeys + k] = pair.gradient;
-      if (kHasGradSlopes) row_slope[r] -= pair.score_gradient * key_distance(score_rows[r].query, key);
+      if (kHasGradSlopes) row_slope[r] += slope_gradient(pair.score_gradient, score_rows[r], key);
       if (exists) {
         store_pair(pair_index[r] + in_chunk + in_block, vec2(pair.weight, pair.gradient));
         if (kKeepsScoreGradients) {

@@ -10,11 +10,13 @@ const float kHiddenProbability = -1.0;
 
 const float kLog2E = 1.44269504088896;
 
+// Tells by the bits, as GLSL does not promise comparisons with infinities and NaN.
+bool is_finite(float number) { return (floatBitsToUint(number) & 0x7fffffffu) < 0x7f800000u; }
+
 // Converts a number that is added to scores or takes their place. It keeps finite numbers finite: 2.3e38 * log2(e) is. It
 // keeps infinities and NaN as well.
 float logit_in_log2_units(float logit) {
-  const bool is_number = (floatBitsToUint(logit) & 0x7fffffffu) < 0x7f800000u;
-  return kLog2E * (is_number ? clamp(logit, -2.3e38, 2.3e38) : logit);
+  return kLog2E * (is_finite(logit) ? clamp(logit, -2.3e38, 2.3e38) : logit);
 }
 
 // The factor of a row's sum and accumulators when its maximum rises. The difference can overflow only while nothing is

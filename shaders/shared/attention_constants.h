@@ -66,6 +66,7 @@
 #define VKATTN_ALIBI_NONE 0
 #define VKATTN_ALIBI_STANDARD 1
 #define VKATTN_ALIBI_GIVEN 2
+#define VKATTN_ALIBI_TIMES_MASK 3  // given slopes, which multiply an additive mask in place of the distance
 
 // Causal modes: where a row's keys end. The right limit of a window is a causal mask with another offset.
 #define VKATTN_CAUSAL_NONE 0
@@ -111,6 +112,7 @@
 #define VKATTN_SPEC_FIRST_PARTIAL 33  // of the partial results in their binding, which begins with FeatureParams if not 0
 #define VKATTN_SPEC_TILES_IN_PAIRS 34  // with a causal mask, the order of tiles
 #define VKATTN_SPEC_COMBINES_PARTS 35  // with VKATTN_SPEC_SPLIT_KV: the kernel combines the parts itself
+#define VKATTN_SPEC_MASK_HEADS_REPEAT 36  // query head h reads mask head h % FeatureParams.mask_heads
 
 // Specialization constants of single kernels start here.
 #define VKATTN_SPEC_LANE_ROWS 48

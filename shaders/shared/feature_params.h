@@ -11,6 +11,7 @@ struct FeatureParams {
   uint mask_row_stride;
   uint mask_key_stride;
   uint mask_offset;
+  uint mask_heads;  // of the whole mask
   uint weights_batch_stride;
   uint weights_head_stride;
   uint weights_row_stride;

@@ -146,7 +146,10 @@ AttentionDesc AttentionDesc::resolved() const {
   // Whole words of 32 keys.
   const std::int64_t mask_row =
       mask.type == MaskType::kBits ? saturating_add(known(kv_length), 31) / 32 * 32 : kv_length;
-  if (!mask.strides) full.mask.strides = bhsd_strides(query_heads, query_length, mask_row);
+  const std::int64_t mask_heads = mask_extents(*this).heads;
+  if (!mask.strides) full.mask.strides = bhsd_strides(mask_heads, query_length, mask_row);
+  if (mask_heads == 1) full.mask.strides->head = 0;
+  if (mask_heads == 1 || mask_heads == query_heads) full.mask.heads = kUnset;
   return full;
 }
 
@@ -183,6 +186,11 @@ TensorExtents key_extents(const AttentionDesc& desc, std::int64_t dims) {
 
 TensorExtents score_extents(const AttentionDesc& desc) {
   return {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
+}
+
+TensorExtents mask_extents(const AttentionDesc& desc) {
+  const std::int64_t heads = desc.mask.heads == kUnset ? desc.query_heads : desc.mask.heads;
+  return {desc.batch, heads, desc.query_length, desc.kv_length};
 }
 
 namespace {

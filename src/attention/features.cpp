@@ -43,6 +43,11 @@ Result<void> check_mask(Desc desc) {
   if (Result<void> s = check_enum("mask.type", desc.mask.type, MaskType::kBits, "storage of masks"); !s)
     return s;
   if (!has_mask(desc)) return {};
+  const std::int64_t heads = mask_extents(desc).heads;
+  if (heads < 0 || (heads == 0 ? desc.query_heads != 0 : desc.query_heads % heads != 0)) {
+    return invalid("mask.heads is ", heads, " but must divide query_heads, ", desc.query_heads,
+                   ": query head h reads head h % mask.heads");
+  }
   const auto bytes = mask_bytes(desc);
   return bytes ? Result<void>() : Result<void>(bytes.error());
 }
@@ -50,11 +55,25 @@ Result<void> check_mask(Desc desc) {
 // Strides of bits are in words.
 void set_mask(Desc desc, const Window& /*window*/, FeatureParams& params) {
   if (!has_mask(desc)) return;
+  params.mask_heads = narrow(mask_extents(desc).heads);
   const Strides strides = *mask_tensor(desc.mask).strides;
   params.mask_batch_stride = narrow(strides.batch);
   params.mask_head_stride = narrow(strides.head);
   params.mask_row_stride = narrow(strides.row);
   params.mask_key_stride = narrow(strides.dim);
+}
+
+void specialize_mask(Desc desc, SpecializationValues& values) {
+  add(values, VKATTN_SPEC_MASK_TYPE, mask_kind(desc));
+  add(values, VKATTN_SPEC_MASK_HEADS_REPEAT, mask_heads_repeat(desc));
+}
+
+Result<void> check_alibi(Desc desc) {
+  if (Result<void> s = check_enum("alibi", desc.alibi, Alibi::kTimesMask, "kind of slopes"); !s) return s;
+  const bool adds = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
+  if (desc.alibi != Alibi::kTimesMask || adds) return {};
+  return invalid("alibi is kTimesMask, whose slopes multiply a mask of float32 or float16, but the mask is ",
+                 has_mask(desc) ? "boolean" : "not there");
 }
 
 Result<void> check_window(Desc desc) {
@@ -166,16 +185,13 @@ void set_weights(Desc desc, const Window& /*window*/, FeatureParams& params) {
 }
 
 constexpr std::array kFeatures{
-    FeatureRow{"a mask", has_mask, check_mask,
-               [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_MASK_TYPE, mask_kind(d)); }, set_mask,
-               mask_kind},
+    FeatureRow{"a mask", has_mask, check_mask, specialize_mask, set_mask, mask_kind},
     FeatureRow{"a sliding window", [](Desc d) { return d.window != SlidingWindow{}; }, check_window,
                specialize_window, set_window},
     FeatureRow{"softcap", [](Desc d) { return d.softcap != 0; }, check_softcap,
                [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_HAS_SOFTCAP, d.softcap != 0); },
                set_softcap},
-    FeatureRow{"ALiBi", [](Desc d) { return d.alibi != Alibi::kNone; },
-               [](Desc d) { return check_enum("alibi", d.alibi, Alibi::kGiven, "kind of slopes"); },
+    FeatureRow{"ALiBi", [](Desc d) { return d.alibi != Alibi::kNone; }, check_alibi,
                [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_ALIBI, alibi_kind(d)); }, nullptr,
                alibi_kind},
     FeatureRow{"sinks", [](Desc d) { return d.has_sinks; }, nullptr,
@@ -270,9 +286,10 @@ float standard_alibi_slope(std::int64_t head, std::int64_t heads) {
 }
 
 Result<std::int64_t> mask_bytes(const AttentionDesc& desc) {
-  const MaskDesc mask = desc.resolved().mask;
+  const AttentionDesc full = desc.resolved();
+  const MaskDesc& mask = full.mask;
   const Strides& strides = *mask.strides;
-  const TensorExtents extents = score_extents(desc);
+  const TensorExtents extents = mask_extents(full);
   if (mask.type == MaskType::kBits) {
     const bool words = strides.batch % 32 == 0 && strides.head % 32 == 0 && strides.row % 32 == 0;
     if (!words || (strides.dim != 0 && strides.dim != 1)) {

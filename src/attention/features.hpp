@@ -56,6 +56,11 @@ struct FeatureRow {
   return desc.mask.type != MaskType::kNone || score_function_hides(desc);
 }
 
+/// Whether the mask has several heads but fewer than the query heads, which take them in turn.
+[[nodiscard]] inline bool mask_heads_repeat(const AttentionDesc& desc) {
+  return desc.mask.type != MaskType::kNone && desc.mask.heads != kUnset && desc.mask.strides->head != 0;
+}
+
 /// Whether a later pass needs the log-sum-exp of each row, asked for or not.
 [[nodiscard]] inline bool needs_row_lse(const AttentionDesc& desc) {
   return desc.weights == WeightsStage::kProbabilities;

@@ -63,6 +63,8 @@ TensorExtents extents_of(TensorCut cut, Desc desc, std::int64_t dims) {
       return key_extents(desc, dims);
     case TensorCut::kScores:
       return {desc.batch, desc.query_heads, desc.query_length, dims};
+    case TensorCut::kMask:
+      return {desc.batch, mask_extents(desc).heads, desc.query_length, dims};
     case TensorCut::kEntries:
       return {desc.batch, 1, 1, dims};
     case TensorCut::kEntrySums:
@@ -111,7 +113,7 @@ constexpr std::array<TensorRow, kTensorCount> kTensors{
         "cumulative_kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::cumulative_kv_lengths,
         &HostTensors::cumulative_kv_lengths, [](Desc d) { return d.has_packed_keys(); }, number_per_entry,
         push_constant(offsetof(AttentionParams, kv_lengths_offset))),
-    make_row<kScores, stored_mask_columns>(
+    make_row<kMask, stored_mask_columns>(
         "mask", VKATTN_BINDING_MASK, &Tensors::mask, &HostTensors::mask,
         [](Desc d) { return d.mask.type != MaskType::kNone; }, [](Desc d) { return mask_tensor(d.mask); },
         parameter(offsetof(FeatureParams, mask_offset)), {.may_be_quantised = true}),
@@ -131,7 +133,7 @@ constexpr std::array<TensorRow, kTensorCount> kTensors{
         parameter(offsetof(FeatureParams, page_table_offset))),
     make_row<kQueryHeads, one>(
         "alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes, &HostTensors::alibi_slopes,
-        [](Desc d) { return d.alibi == Alibi::kGiven; }, number_per_head,
+        [](Desc d) { return has_given_slopes(d.alibi); }, number_per_head,
         parameter(offsetof(FeatureParams, slopes_offset))),
     make_row<kQueryHeads, one>(
         "sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, &HostTensors::sinks,
@@ -182,6 +184,9 @@ Block block_of(TensorCut cut, Desc desc, const Window& w) {
       return {w.first_batch, w.first_head, w.first_row, w.batch, w.heads, w.rows};
     case TensorCut::kKeyRows:
       return key_block(desc, w);
+    case TensorCut::kMask:
+      if (mask_heads_repeat(desc)) return {w.first_batch, 0, w.first_row, w.batch, desc.mask.heads, w.rows};
+      [[fallthrough]];
     case TensorCut::kScores:
       return {w.first_batch, w.first_head, w.first_row, w.batch, w.heads, w.rows};
     case TensorCut::kEntries:

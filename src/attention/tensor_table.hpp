@@ -23,6 +23,7 @@ enum class TensorCut : std::uint8_t {
   kQueryRows,   ///< its query heads and rows: Q, O, lse
   kKeyRows,     ///< its KV heads and keys, or as the cache has them: K, V
   kScores,      ///< its query heads and rows, with all keys
+  kMask,        ///< the same; but all heads if these repeat over the query heads
   kEntries,     ///< its batch entries
   kEntrySums,   ///< its batch entries and one more: cumulative lengths
   kQueryHeads,  ///< its query heads

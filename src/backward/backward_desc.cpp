@@ -54,10 +54,10 @@ Result<void> check_wanted(const BackwardDesc& desc) {
                    attention.mask.type == MaskType::kNone ? "not there" : "boolean",
                    "; only a mask of float32 or float16 has a gradient");
   }
-  if (desc.has_grad_alibi_slopes && attention.alibi != Alibi::kGiven) {
+  if (desc.has_grad_alibi_slopes && !has_given_slopes(attention.alibi)) {
     return invalid(
         "has_grad_alibi_slopes is set, but the slopes are not AttentionTensors::alibi_slopes; set "
-        "alibi to kGiven");
+        "alibi to kGiven or kTimesMask");
   }
   if (desc.has_grad_sinks && !attention.has_sinks) {
     return invalid("has_grad_sinks is set, but the problem has no sinks; set has_sinks");
@@ -98,6 +98,8 @@ BackwardDesc BackwardDesc::resolved() const {
   fill(full.grad_mask,
        TensorDesc{full.attention.mask.type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32,
                   full.attention.mask.strides, 0});
+  if (attention.mask.heads == 1 && full.grad_mask->strides)
+    full.grad_mask->strides->head = 0;  // as the mask's
   return full;
 }
 

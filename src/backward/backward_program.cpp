@@ -56,9 +56,9 @@ BackwardParams backward_params(const Request& request) {
   set(*desc.grad_key, keys, p.grad_key_batch_stride, p.grad_key_head_stride, p.grad_key_row_stride);
   set(*desc.grad_value, keys, p.grad_value_batch_stride, p.grad_value_head_stride, p.grad_value_row_stride);
   if (desc.has_grad_mask) {
-    const TensorExtents scores = score_extents(attention);
-    set(*desc.grad_mask, scores, p.grad_mask_batch_stride, p.grad_mask_head_stride, p.grad_mask_row_stride);
-    p.grad_mask_key_stride = stride32(desc.grad_mask->strides->dim, scores.dims);
+    const TensorExtents mask = mask_extents(attention);
+    set(*desc.grad_mask, mask, p.grad_mask_batch_stride, p.grad_mask_head_stride, p.grad_mask_row_stride);
+    p.grad_mask_key_stride = stride32(desc.grad_mask->strides->dim, mask.dims);
   }
   p.pair_scale = layout.scale.pair;
   p.operand_scale = layout.scale.operand;

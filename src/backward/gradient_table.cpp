@@ -30,7 +30,7 @@ TensorExtents query_heads(Desc desc) {
 // Along a stride of 0 the gradient is summed, so one position stands for all.
 TensorExtents mask_positions(Desc desc) {
   const Strides& s = *desc.grad_mask->strides;
-  const TensorExtents e = score_extents(desc.attention);
+  const TensorExtents e = mask_extents(desc.attention);
   const auto positions = [](std::int64_t stride, std::int64_t extent) {
     return stride == 0 && extent > 1 ? 1 : extent;
   };

@@ -20,7 +20,8 @@ constexpr std::int64_t kMaxDims = std::int64_t{1} << 30;
 constexpr std::array<std::string_view, kProjections> kNames{"query", "key", "value"};
 
 bool has_positions_in_scores(const AttentionDesc& attention) {
-  return attention.causal || attention.window != SlidingWindow{} || attention.alibi != Alibi::kNone;
+  const bool has_distances = attention.alibi != Alibi::kNone && attention.alibi != Alibi::kTimesMask;
+  return attention.causal || attention.window != SlidingWindow{} || has_distances;
 }
 
 /// Sets the storage of Q, K, V and O, through which attention reads the projections and writes for the output

@@ -32,9 +32,10 @@ double sum_tolerance(std::int64_t terms) {
   return (16.0 + std::sqrt(static_cast<double>(terms))) * 0x1p-24;
 }
 
-TensorExtents mask_extents(const AttentionDesc& desc, const Strides& strides) {
+/// The extents of a mask's gradient, which is a sum along strides of 0.
+TensorExtents gradient_extents(const AttentionDesc& desc, const Strides& strides) {
   const auto positions = [](std::int64_t stride, std::int64_t extent) { return stride == 0 ? 1 : extent; };
-  return {positions(strides.batch, desc.batch), positions(strides.head, desc.query_heads),
+  return {positions(strides.batch, desc.batch), positions(strides.head, mask_extents(desc).heads),
           positions(strides.row, desc.query_length), positions(strides.dim, desc.kv_length)};
 }
 
@@ -108,7 +109,7 @@ class BackwardPass {
 
  private:
   [[nodiscard]] bool is_hidden(std::int64_t key) const {
-    return std::isinf(mask_bias(inputs_.forward.mask, desc_.mask, row_.batch, row_.head, row_.query, key));
+    return std::isinf(mask_bias(inputs_.forward.mask, desc_, row_.batch, row_.head, row_.query, key));
   }
 
   /// dlse[i] / ds[i,j] is p[i,j], so each gradient of a score has p[i,j] * dL/dlse[i] more.
@@ -232,9 +233,22 @@ class BackwardPass {
         pair.is_defined ? pair.tolerance + sum_tolerance(all) * pair.magnitude : kUndefined;
     const TensorExtents& e = gradients_.mask.extents;
     const auto at = [](std::int64_t position, std::int64_t extent) { return extent == 1 ? 0 : position; };
-    gradients_.mask.add(gradients_.mask.index(at(row_.batch, e.batch), at(row_.head, e.heads),
-                                              at(row_.query, e.rows), at(key, e.dims)),
-                        pair.score, tolerance);
+    const double factor = mask_factor(inputs_.forward.alibi_slopes, desc_, row_.head);
+    gradients_.mask.add(
+        gradients_.mask.index(at(row_.batch, e.batch), at(mask_head(desc_, row_.head), e.heads),
+                              at(row_.query, e.rows), at(key, e.dims)),
+        factor * pair.score, std::abs(factor) * tolerance);
+    add_slope(key, pair, tolerance);
+  }
+
+  /// Adds to the gradient of the number that multiplies the distance, or the mask.
+  void add_slope(std::int64_t key, const PairGradient& pair, double tolerance) {
+    if (desc_.alibi == Alibi::kTimesMask) {
+      const double bias = mask_bias(inputs_.forward.mask, desc_, row_.batch, row_.head, row_.query, key);
+      gradients_.alibi_slopes.add(static_cast<std::size_t>(row_.head), pair.score * bias,
+                                  tolerance * std::abs(bias));
+      return;
+    }
     const std::int64_t aligned = row_.query + position_offset(desc_, inputs_.forward, row_.batch);
     const auto distance = static_cast<double>(std::abs(aligned - key));
     if (distance == 0) return;
@@ -302,7 +316,7 @@ Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inp
   Gradients gradients{Gradient(query_extents(desc, desc.head_dim)),
                       Gradient(key_extents(desc, desc.head_dim)),
                       Gradient(key_extents(desc, desc.value_dim)),
-                      Gradient(adds ? mask_extents(desc, inputs.grad_mask) : TensorExtents{1, 1, 1, 1}),
+                      Gradient(adds ? gradient_extents(desc, inputs.grad_mask) : TensorExtents{1, 1, 1, 1}),
                       Gradient({1, desc.query_heads, 1, 1}),
                       Gradient({1, desc.query_heads, 1, 1})};
   if (!selection.is_all()) {

@@ -31,9 +31,11 @@ Vector cache_vector(const AttentionDesc& desc, const Inputs& inputs, const RowIn
   return vector;
 }
 
+/// The slope of a head, by which distances are multiplied.
 double alibi_slope(const AttentionDesc& desc, const Inputs& inputs, std::int64_t head) {
   switch (desc.alibi) {
     case Alibi::kNone:
+    case Alibi::kTimesMask:
       return 0;
     case Alibi::kStandard:
       return static_cast<double>(standard_alibi_slope(head, desc.query_heads));
@@ -46,6 +48,15 @@ double alibi_slope(const AttentionDesc& desc, const Inputs& inputs, std::int64_t
 /// Numbers that are added to scores, or replace them, count up to this magnitude; infinities and NaN stay.
 double limited_logit(double logit) {
   return std::isfinite(logit) ? std::clamp(logit, -kLargestNumber, kLargestNumber) : logit;
+}
+
+/// What the mask adds to a score; -inf hides the key, whatever the head's slope is.
+double added_bias(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row, std::int64_t key) {
+  const double bias = mask_bias(inputs.mask, desc, row.batch, row.head, row.query, key);
+  if (bias == -kInfinity || desc.alibi != Alibi::kTimesMask) return limited_logit(bias);
+  const double slope = mask_factor(inputs.alibi_slopes, desc, row.head);
+  if (!std::isfinite(bias) || !std::isfinite(slope)) return std::numeric_limits<double>::quiet_NaN();
+  return limited_logit(limited_logit(slope) * bias);
 }
 
 /// One element of the score matrix, stage by stage.
@@ -103,8 +114,7 @@ class ScoreRow {
 
   /// Bias, ALiBi and masks of a key that is seen.
   void finish(std::int64_t key, Score& score) const {
-    const double bias =
-        limited_logit(mask_bias(inputs_.mask, desc_.mask, row_.batch, row_.head, row_.query, key));
+    const double bias = added_bias(desc_, inputs_, row_, key);
     if (bias == -kInfinity || score.scored == -kInfinity) return;  // hidden, whatever the score is: a NaN too
     const double alibi = slope_ * static_cast<double>(std::abs(row_.query + offset_ - key));
     score.masked = score.scored + bias - alibi;

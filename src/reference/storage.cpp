@@ -86,13 +86,17 @@ void decode(const Vector& vector, std::vector<double>& out) {
   decode_as<float>(vector, out, [](float value) { return value; });
 }
 
-double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch, std::int64_t head,
+std::int64_t mask_head(const AttentionDesc& desc, std::int64_t head) {
+  return head % mask_extents(desc).heads;
+}
+
+double mask_bias(const HostInput& mask, const AttentionDesc& desc, std::int64_t batch, std::int64_t head,
                  std::int64_t query, std::int64_t key) {
-  if (desc.type == MaskType::kNone) return 0;
-  const Strides& s = *desc.strides;
-  const std::int64_t element = batch * s.batch + head * s.head + query * s.row + key * s.dim;
+  if (desc.mask.type == MaskType::kNone) return 0;
+  const Strides& s = *desc.mask.strides;
+  const std::int64_t element = batch * s.batch + mask_head(desc, head) * s.head + query * s.row + key * s.dim;
   bool visible = true;
-  switch (desc.type) {
+  switch (desc.mask.type) {
     case MaskType::kNone:
       break;
     case MaskType::kFloat32:
@@ -107,6 +111,10 @@ double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch
       break;
   }
   return visible ? 0 : -std::numeric_limits<double>::infinity();
+}
+
+double mask_factor(const HostInput& slopes, const AttentionDesc& desc, std::int64_t head) {
+  return desc.alibi == Alibi::kTimesMask ? static_cast<double>(number_at<float>(slopes, head)) : 1;
 }
 
 }  // namespace vkattn::reference

@@ -36,9 +36,13 @@ template <class Number>
   return number;
 }
 
-/// The number that a mask adds to the score of (batch, query head, query, key): -inf if it hides the key, 0
-/// if it is boolean and shows it.
-[[nodiscard]] double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch,
+/// The head of the mask that a query head reads.
+[[nodiscard]] std::int64_t mask_head(const AttentionDesc& desc, std::int64_t head);
+/// The number of a mask for (batch, query head, query, key): -inf if it hides the key, 0 if it is boolean and
+/// shows it.
+[[nodiscard]] double mask_bias(const HostInput& mask, const AttentionDesc& desc, std::int64_t batch,
                                std::int64_t head, std::int64_t query, std::int64_t key);
+/// What the mask's numbers are multiplied by before they are added to the scores of a query head.
+[[nodiscard]] double mask_factor(const HostInput& slopes, const AttentionDesc& desc, std::int64_t head);
 
 }  // namespace vkattn::reference

@@ -49,7 +49,7 @@ std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& de
   const TensorExtents e = row.extents(desc);
   if (row.use.written) return unwritten(static_cast<std::int64_t>(row.bytes(desc)));
   switch (row.cut) {
-    case TensorCut::kScores:
+    case TensorCut::kMask:
       return random_mask(desc, seed);
     case TensorCut::kEntries: {
       std::vector<std::byte> length(4);
@@ -103,6 +103,7 @@ AttentionDesc small_problem(const AttentionDesc& desc, TestRows rows) {
     tensor->alignment_bytes = std::min(tensor->alignment_bytes, kSmallAlignment);
   }
   small.has_lse = true;
+  small.mask.heads = kUnset;  // which head of the mask a head reads does not matter to matrices
   small.set_layout(Layout::kBhsd);
   return small.resolved();
 }
@@ -116,6 +117,7 @@ AttentionDesc timed_problem(const AttentionDesc& desc, std::int64_t compute_unit
   timed.kv_heads = std::clamp<std::int64_t>(
       divide_up(compute_units * kTimedRowsOfUnit, group * timed.query_length), 1, kMostTimedHeads);
   timed.query_heads = timed.kv_heads * group;
+  timed.mask.heads = kUnset;
   // The right side is causality to a kernel, and how far a side reaches a parameter.
   timed.causal = desc.causal || desc.window.right != kUnlimited;
   timed.window.right = kUnlimited;

@@ -164,6 +164,26 @@ TEST_F(ToolFeatures, SoftcapAlibiAndSinks) {
   for (const float value : output_of("--sinks sink.npy")) EXPECT_NEAR(value, 0, 1e-6F);
 }
 
+TEST_F(ToolFeatures, HeadsOfAMaskInTurnAndSlopesThatMultiplyIt) {
+  write_inputs({2, 4, 9, 16}, {2, 1, 13, 16}, {2, 1, 13, 8});
+  Values few, whole, scaled;
+  const Values slopes = {0.5F, -1, 0, 2};
+  for (std::size_t n = 0; n < std::size_t{4} * 9 * 13; ++n) {
+    const std::size_t head = n / (9 * 13), in_few = n % (std::size_t{2} * 9 * 13);
+    const float number = std::sin(static_cast<float>(in_few));
+    if (head < 2) few.push_back(number);
+    whole.push_back(number);
+    scaled.push_back(slopes[head] * number);
+  }
+  write("mask", {2, 9, 13}, few);
+  write("whole", {4, 9, 13}, whole);
+  write("scaled", {4, 9, 13}, scaled);
+  write_list<float>("slopes", slopes);
+  expect_masked("--mask whole.npy");
+  expect_near(output_of("--mask mask.npy --alibi-slopes slopes.npy --alibi-times-mask"),
+              output_of("--mask scaled.npy"));
+}
+
 TEST_F(ToolFeatures, QueryLengthsLeaveZeros) {
   write_list<std::int64_t>("lengths", {9, 3});
   for (const bool bshd : {false, true}) {

@@ -28,7 +28,7 @@ class MaskBlocks : public KernelTest {
   [[nodiscard]] static BlockVisibility block_of(const AttentionDesc& desc, const BlockMaskLayout& layout,
                                                 const HostInput& mask, const MaskBlock& block) {
     const auto sees = [&](std::int64_t head, std::int64_t query, std::int64_t key) {
-      return !std::isinf(reference::mask_bias(mask, desc.mask, block.batch, head, query, key));
+      return !std::isinf(reference::mask_bias(mask, desc, block.batch, head, query, key));
     };
     const BlockVisibility left = visibility_of(desc, layout, block, sees);
     const bool adds = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;

@@ -75,7 +75,8 @@ TEST_P(Feature, WindowsOfTheKeys) {
   if (is_on_matrix_units()) GTEST_SKIP() << "limits_test.cpp has these";
   RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.max_storage_buffer_range = 7 * 1024; });
   for (const char* const words :
-       part_of({"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal"})) {
+       part_of({"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal",
+                "mask=f16:h2k hidden=0.8 block=16 alibi=times-mask", "mask=bits:h2k hidden=0.8 block=16"})) {
     EXPECT_TRUE(runs_right(runtime(), sized(words), options));
   }
 }

@@ -79,6 +79,7 @@ TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
   options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
   run_part({"b3 hq4 hkv2 33x65 d32 lse", "b3 hq4 hkv2 33x65 d32 f16 layout=bshd causal lse",
             "b3 hq4 hkv2 33x65 d32 kv_lengths=65,0,20 causal align=bottom-right",
+            "b2 hq6 hkv3 33x65 d32 mask=f16:h3qk alibi=times-mask lse",
             "b4 hq8 hkv1 203x65 d32 causal align=7 pad=8"},
            options);
 }

@@ -107,6 +107,26 @@ TEST_P(OddLogits, TinyWeightsOfQuantisedValues) {
   }
 }
 
+/// Slopes that multiply the mask: products beyond the largest score, and slopes that are no numbers.
+TEST_P(OddLogits, SlopesThatMultiplyTheMask) {
+  const std::string text = sized("mask=f32:k alibi=times-mask");
+  const auto with_slopes = [](RunOptions options, const std::array<float, 4>& slopes) {
+    options.prepare = [=, before = options.prepare](harness::ProblemRun& run) {
+      if (before) before(run);
+      write_elements(runtime(), run.tensor(&AttentionTensors::alibi_slopes), TensorDesc{}, 0, slopes);
+    };
+    return options;
+  };
+  EXPECT_TRUE(runs_right(runtime(), text, with_slopes(with_mask(40, 60, -kLargest), {1, 0.7F, 0.01F, 8})));
+  expect_mean(text, with_slopes(with_mask(40, 60, kLargest), {1, 0.68F, 2, 8}), 40, 100);
+  expect_mean(text, with_slopes(with_mask(0, 150, -kLargest), {1, 3, 1, 2}), 0, 150);
+  EXPECT_TRUE(runs_right(runtime(), text, with_slopes({.kernel = kernel()}, {0, -1, 0, -3})));
+  skip_without_nan();
+  if (IsSkipped()) return;
+  EXPECT_TRUE(
+      runs_right(runtime(), text, with_slopes({.kernel = kernel()}, {kNan, 1, kInfinity, -kInfinity})));
+}
+
 TEST_P(OddLogits, ABiasThatIsNoNumberArrives) {
   skip_without_nan();
   if (IsSkipped()) return;

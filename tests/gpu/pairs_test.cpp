@@ -24,7 +24,8 @@ namespace {
 using Words = std::vector<std::string_view>;
 
 /// The factors of a row. If a set does not vary a factor, the set has one value for it. Each value is words
-/// of a problem, in which '*' stands for a length for each batch entry and '?' for an alignment of positions.
+/// of a problem, in which '*' stands for a length for each batch entry, '?' for an alignment of positions and
+/// '@' for the heads of a mask.
 enum Factor : std::size_t {
   kStorage,  ///< types and head dims
   kOutput,
@@ -48,7 +49,9 @@ enum Factor : std::size_t {
 using Set = std::array<Words, kFactorCount>;
 
 constexpr std::string_view kThreeParts = "parts=3";
-constexpr std::size_t kSequences = 4;  ///< value of kLengths in kFeatures: queries and keys packed
+// Values in kFeatures.
+constexpr std::size_t kSequences = 4;        ///< of kLengths: queries and keys packed
+constexpr std::size_t kSlopesTimesMask = 3;  ///< of kAlibi: they need a mask that is additive
 
 const Words kNone{""};
 const Words kDevices{"", "in words"};
@@ -91,9 +94,9 @@ const Set kFeatures{
     {"", kThreeParts},
     {"", "kv_lengths=*", "query_lengths=*", "query_lengths=* kv_lengths=*",
      "sequences query_lengths=* kv_lengths=*", "sequences=queries query_lengths=* kv_lengths=*"},
-    {"", "alibi", "alibi=given"},
+    {"", "alibi", "alibi=given", "alibi=times-mask"},
     {"", "softcap=4"},
-    {"", "mask=f32:bhqk", "mask=f16:hqk", "mask=bytes:bqk", "mask=bits:bhk",
+    {"", "mask=f32:bhqk", "mask=f16:h@qk", "mask=bytes:bqk", "mask=bits:bhk",
      "mask=bits:bhqk hidden=0.8 block=32", "mask=f32:hq"},
     {"", "ring=100", "page=16", "page=7"},
     {"", "sinks"},
@@ -120,18 +123,28 @@ Set in_float16(const Set& set) {
   return all;
 }
 
-/// Rows in which every two values meet. Packed keys in a cache are refused. Such a row becomes two: one
-/// without the cache and one without the sequences.
+/// Whether a row's slopes multiply a mask that is not there, or not additive.
+bool lacks_numbers(const Set& set, const FactorRow& row) {
+  const std::string_view mask = set[kMask][row[kMask]];
+  return row[kAlibi] == kSlopesTimesMask && !mask.starts_with("mask=f");
+}
+
+/// Rows in which every two values meet. Packed keys in a cache are refused, and so are slopes that multiply
+/// another mask than an additive one. Such a row becomes two, each without one of the two values.
 std::vector<FactorRow> rows_of(const Set& set) {
   std::vector<std::size_t> sizes;
   for (const Words& words : set) sizes.push_back(words.size());
-  std::vector<FactorRow> rows;
-  for (const FactorRow& row : pairwise_rows(sizes, 1981)) {
-    rows.push_back(row);
-    if (row[kLengths] != kSequences || row[kMapping] == 0) continue;
-    rows.back()[kMapping] = 0;
-    rows.push_back(row);
-    rows.back()[kLengths] = 0;
+  std::vector<FactorRow> rows = pairwise_rows(sizes, 1981);
+  const auto split = [&](std::size_t i, Factor one, std::size_t one_value, Factor other,
+                         std::size_t other_value) {
+    FactorRow second = rows[i];
+    rows[i][one] = one_value;
+    second[other] = other_value;
+    rows.push_back(second);
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {  // the split rows too
+    if (rows[i][kLengths] == kSequences && rows[i][kMapping] != 0) split(i, kMapping, 0, kLengths, 0);
+    if (lacks_numbers(set, rows[i])) split(i, kMask, 1, kAlibi, 0);
   }
   return rows;
 }
@@ -242,6 +255,8 @@ class PairDraw {
         text += lengths(text.ends_with("query_lengths=") ? query_length_ : kv_length_);
       } else if (c == '?') {
         text += std::to_string(one_of<std::int64_t>({-5, 7, kv_length_ / 2, 100}));
+      } else if (c == '@') {
+        text += std::to_string(query_heads_ % 2 == 0 ? query_heads_ / 2 : query_heads_);
       } else {
         text += c;
       }
@@ -306,7 +321,11 @@ TEST(PairSets, HaveEveryPairButThoseRefused) {
     PairCoverage coverage(sizes);
     for (const FactorRow& row : rows_of(set)) coverage.cover(row);
     EXPECT_EQ(coverage.open_pairs(kLengths, kMapping), set[kMapping].size() - 1);
-    EXPECT_EQ(coverage.open_pairs(), set[kMapping].size() - 1);
+    const auto of_no_numbers = static_cast<std::size_t>(
+        std::ranges::count_if(set[kMask], [](std::string_view mask) { return !mask.starts_with("mask=f"); }));
+    const std::size_t of_slopes = set[kAlibi].size() > kSlopesTimesMask ? of_no_numbers : 0;
+    EXPECT_EQ(coverage.open_pairs(kAlibi, kMask), of_slopes);
+    EXPECT_EQ(coverage.open_pairs(), set[kMapping].size() - 1 + of_slopes);
     for (const bool few_rows : {false, true}) {
       const std::vector<PairProblem> problems = problems_of(set, few_rows);
       EXPECT_LE(problems.size(), 110 * kProblemsPerRow);

@@ -77,6 +77,14 @@ inline constexpr FeatureProblem kFeatureProblems[] = {
     {"mask=f32:hk lse"},
     {"mask=f16:bqk softcap=3"},
     {"mask=f32:bk query_lengths=A,B"},
+    // Heads of the mask in turn, and slopes that multiply it.
+    {"mask=f16:bh2qk", false, false},
+    {"mask=bits:h2qk hidden=0.97 block=64 lse", true, true},
+    {"mask=f32:hqk alibi=times-mask"},
+    {"mask=f32:bh2qk hidden=0.95 block=64 alibi=times-mask lse", true, true},
+    {"mask=f16:h2k alibi=times-mask hidden=0.5 block=4 softcap=3", true},
+    {"mask=f16:qk alibi=times-mask causal align=bottom-right window=30,-1 query_lengths=A,Q "
+     "kv_lengths=129,40 lse"},
     // Every kind of hiding.
     {"mask=f32:k hidden=0.5 block=4 softcap=4 lse", true},
     {"mask=f32:bhqk hidden=0.95 block=64 lse", true, true},

@@ -32,6 +32,7 @@ class Draw {
     packed_queries();
     append();
     many_keys();
+    mask_heads();
     if (variant > 0) other_lengths(variant);
     add_lasting();
     return text_;
@@ -92,7 +93,7 @@ class Draw {
     }
     if (with_chance(20)) {
       add(with_chance(50) ? "alibi" : "alibi=given");
-      aligned = true;
+      aligned = has_alibi_ = true;
     }
     if (aligned && with_chance(70)) {
       add(with_chance(60) ? "align=bottom-right" : "align=" + std::to_string(between(-80, 120)));
@@ -240,6 +241,17 @@ class Draw {
     enlarge(kv_length_, between(3001, 60'000));
   }
 
+  /// Heads of the mask in turn, and slopes that multiply it.
+  void mask_heads() {
+    const std::int64_t heads = kv_heads_ * group_;
+    const std::size_t letter = mask_dims_.find('h');
+    if (with_chance(50) && letter != std::string::npos) {
+      const std::int64_t part = one_of<std::int64_t>({2, 3});
+      if (heads % part == 0) mask_dims_.insert(letter + 1, std::to_string(heads / part));
+    }
+    if (with_chance(40) && mask_.starts_with('f') && !has_alibi_) add("alibi=times-mask");
+  }
+
   /// A length from the last quarter, so that usually the same blocks suit it.
   std::int64_t shortened(std::int64_t length) { return length - between(0, length / 4); }
 
@@ -286,7 +298,7 @@ class Draw {
   std::int64_t batch_ = 1, kv_heads_ = 1, group_ = 1, query_length_ = 1, kv_length_ = 1;
   std::int64_t head_dim_ = 1, value_dim_ = 1, shift_ = 0;
   bool quantised_ = false, blocks_ = false, sequences_ = false, packed_queries_ = false, contiguous_ = true;
-  bool has_dropout_ = false, appends_ = false;
+  bool has_dropout_ = false, has_alibi_ = false, appends_ = false;
   /// The values of words. Empty if the problem does not have the word.
   std::string type_, output_, layout_, query_lengths_, kv_lengths_, mask_, mask_dims_, scale_, data_,
       magnitude_;

@@ -244,13 +244,53 @@ TEST(Validate, RefusesUnknownNumbersOfEnumerations) {
   expect_refused_by_name<AttentionDesc>(
       valid_desc(), {{"layout 3", [](auto& d) { d.layout = static_cast<Layout>(3); }},
                      {"align 9", [](auto& d) { d.align = static_cast<Align>(9); }},
-                     {"alibi 3", [](auto& d) { d.alibi = static_cast<Alibi>(3); }},
+                     {"alibi 4", [](auto& d) { d.alibi = static_cast<Alibi>(4); }},
                      {"weights 5", [](auto& d) { d.weights = static_cast<WeightsStage>(5); }},
                      {"mask.type 5", [](auto& d) { d.mask.type = static_cast<MaskType>(5); }},
                      {"query_lengths 3", [](auto& d) { d.query_lengths = static_cast<Lengths>(3); }},
                      {"kv_lengths 4", [](auto& d) { d.kv_lengths = static_cast<Lengths>(4); }},
                      {"cache.mapping 3", [](auto& d) { d.cache.mapping = static_cast<KeyMapping>(3); }},
                      {"value 7", [](auto& d) { d.value.type = static_cast<DataType>(7); }}});
+}
+
+TEST(Validate, RefusesMasksByName) {
+  AttentionDesc desc = valid_desc();
+  desc.mask.type = MaskType::kFloat16;
+  expect_refused_by_name<AttentionDesc>(desc,
+                                        {{"mask.heads 4 query_heads 6", [](auto& d) { d.mask.heads = 4; }},
+                                         {"mask.heads 12", [](auto& d) { d.mask.heads = 12; }},
+                                         {"mask.heads 0", [](auto& d) { d.mask.heads = 0; }},
+                                         {"mask.heads -2", [](auto& d) { d.mask.heads = -2; }},
+                                         {"kTimesMask boolean",
+                                          [](auto& d) {
+                                            d.alibi = Alibi::kTimesMask;
+                                            d.mask.type = MaskType::kBytes;
+                                          }},
+                                         {"kTimesMask not there", [](auto& d) {
+                                            d.alibi = Alibi::kTimesMask;
+                                            d.mask.type = MaskType::kNone;
+                                          }}});
+}
+
+TEST(AttentionDesc, HeadsOfAMaskAreGivenWhereTheyRepeat) {
+  AttentionDesc desc = valid_desc();
+  desc.mask = {MaskType::kFloat32};
+  for (const std::int64_t heads : {std::int64_t{6}, kUnset}) {
+    desc.mask.heads = heads;
+    EXPECT_EQ(desc.resolved().mask.heads, kUnset);
+    EXPECT_EQ(mask_extents(desc), score_extents(desc));
+  }
+  desc.mask.heads = 1;
+  EXPECT_EQ(desc.resolved().mask.heads, kUnset);
+  EXPECT_EQ(desc.resolved().mask.strides, (Strides{5 * 70, 0, 70, 1})) << "one head for all";
+  desc.mask.heads = 3;
+  EXPECT_EQ(desc.resolved().mask.strides, (Strides{3 * 5 * 70, 5 * 70, 70, 1}));
+  EXPECT_EQ(mask_extents(desc), (TensorExtents{2, 3, 5, 70}));
+  EXPECT_EQ(desc.resolved().resolved(), desc.resolved());
+  EXPECT_EQ(*mask_bytes(desc), 2 * 3 * 5 * 70 * 4);
+  desc.query_heads = desc.kv_heads = 0;
+  desc.mask.heads = kUnset;
+  EXPECT_TRUE(validate(desc).ok());
 }
 
 TEST(Validate, RefusesTensorsByName) {

@@ -153,6 +153,22 @@ TEST(BackwardLayouts, SumsLieApartFromRowsThatShareCacheSets) {
 }
 
 /// A changed problem, and the words that refuse it.
+TEST(BackwardDesc, TheGradientOfAMaskHasItsHeads) {
+  BackwardDesc desc = backward_of("h6 5x7 d8 mask=f32:h3qk");
+  desc.has_grad_mask = true;
+  const auto bytes = [&] {
+    EXPECT_TRUE(validate(desc).ok());
+    return detail::row_of(&BackwardTensors::grad_mask).bytes(desc.resolved());
+  };
+  EXPECT_EQ(bytes(), 3U * 5 * 7 * 4);
+  desc.attention.mask = {MaskType::kFloat32, {}, 1};
+  EXPECT_EQ(bytes(), 5U * 7 * 4);
+  desc.grad_mask = TensorDesc{DataType::kFloat32, Strides{35, 35, 7, 1}};
+  EXPECT_EQ(bytes(), 5U * 7 * 4) << "one head, whatever its stride";
+  desc.attention.mask.heads = 2;
+  EXPECT_EQ(bytes(), 2U * 5 * 7 * 4);
+}
+
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
   struct Case {
     const char *problem, *words;
@@ -172,7 +188,7 @@ TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
          }},
         {"8x8 d8", "not there", [](auto& d) { d.has_grad_mask = true; }},
         {"8x8 d8 mask=bits", "boolean", [](auto& d) { d.has_grad_mask = true; }},
-        {"8x8 d8 alibi", "kGiven", [](auto& d) { d.has_grad_alibi_slopes = true; }},
+        {"8x8 d8 alibi", "kGiven or kTimesMask", [](auto& d) { d.has_grad_alibi_slopes = true; }},
         {"8x8 d8", "has_sinks", [](auto& d) { d.has_grad_sinks = true; }},
         {"8x8 d8 hq2", "grad_query", [](auto& d) { d.grad_query = TensorDesc{DataType::kQ8_0}; }},
         {"8x8 d8 hq2", "elements of grad_key overlap", repeat_keys_of_heads},
@@ -283,7 +299,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("", "causal", "causal align=bottom-right", "window=2,1 align=1", "kv_lengths=9,4",
                     "query_lengths=3,7", "sequences query_lengths=3,5 kv_lengths=9,4",
                     "mask=f32:bhqk hidden=0.2", "mask=f32:hk", "mask=bits:bhqk hidden=0.4", "softcap=1.5",
-                    "alibi=given", "sinks", "dropout=0.4",
+                    "alibi=given", "sinks", "dropout=0.4", "mask=f32:bh2qk hidden=0.2", "mask=f32:h2k",
+                    "mask=f32:hqk hidden=0.2 alibi=times-mask", "mask=f32:bh2k alibi=times-mask softcap=2",
                     "softcap=2 mask=f32:q alibi=given sinks dropout=0.3 causal align=2",
                     // The lse is before dropout. In rows that see no key it is the sink, or no number.
                     "lse", "lse dropout=0.4", "lse causal align=-3", "lse causal align=-3 sinks",
@@ -303,7 +320,7 @@ TEST_P(GradientReference, IsTheCentralDifference) {
   }
   auto& per_head = host.small.per_head;
   const auto loss = [&] { return differences.loss(); };
-  if (desc.alibi == Alibi::kGiven) {
+  if (has_given_slopes(desc.alibi)) {
     expect_gradient(per_head[&AttentionTensors::alibi_slopes], gradients.alibi_slopes.values, loss);
   }
   if (desc.has_sinks) expect_gradient(per_head[&AttentionTensors::sinks], gradients.sinks.values, loss);

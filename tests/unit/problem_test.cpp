@@ -109,9 +109,23 @@ TEST(ParseProblem, MasksVaryAlongWhatIsNamed) {
                                       {"bits:hq", {0, 128, 32, 0}},  // one word for each row
                                       {"bits:bh", {96, 32, 0, 0}},
                                       {"f32:hq", {0, 4, 1, 0}},
+                                      {"f32:h1qk", {0, 0, 50, 1}},
+                                      {"f32:bh3q", {12, 4, 1, 0}},
                                       {"f32:", {0, 0, 0, 0}}}) {
     EXPECT_EQ(desc_of(std::string("b2 h3 4x50 d8 mask=") + mask).mask.strides, strides) << mask;
   }
+}
+
+TEST(ParseProblem, MasksOfFewerHeads) {
+  const AttentionDesc desc = desc_of("b2 h12 4x50 d8 mask=f32:bh3qk alibi=times-mask");
+  EXPECT_EQ(desc.mask.heads, 3);
+  EXPECT_EQ(desc.mask.strides, (Strides{600, 200, 50, 1}));
+  EXPECT_EQ(desc.alibi, Alibi::kTimesMask);
+  EXPECT_TRUE(has(error_of("h12 4x50 d8 mask=f32:h5qk"), "mask.heads is 5 but must divide query_heads, 12"));
+  EXPECT_TRUE(has(error_of("h12 4x50 d8 mask=f32:h0"), "mask.heads is 0"));
+  EXPECT_TRUE(has(error_of("h12 4x50 d8 mask=f32:q2k"), "letters of b, h, q"));
+  EXPECT_TRUE(has(error_of("h12 4x50 d8 mask=f32:h99999999999999999999"), "99999"));
+  EXPECT_TRUE(has(error_of("4x5 d8 mask=bits alibi=times-mask"), "kTimesMask"));
 }
 
 TEST(ParseProblem, LengthsAndSequences) {
@@ -244,6 +258,7 @@ TEST(ToString, CanonicalStringsComeBack) {
         "4x4 d8 window=3,-1 softcap=50",
         "4x4 d8 causal window=2,0 align=bottom-right scale=-0.25",
         "4x4 d8 alibi align=-2",
+        "h4 4x4 d8 alibi=times-mask mask=f16:h2k",
         "4x4 d8 window=-1,0 alibi=given",
         "4x4 d8 mask=f32",
         "h3 4x4 d8 sinks lse",
@@ -350,6 +365,7 @@ TEST(ParseProblem, RefusesWordsThatContradict) {
                   {"4x4 d32 cache=q8_0 key=f16", "'cache=q8_0'"},
                   {"4x4 d32 cache=q8_0 value=f16", "'cache=q8_0'"},
                   {"4x4 d8 align=3 softcap=2", "causal, window=… or alibi"},
+                  {"4x4 d8 align=3 mask=f32 alibi=times-mask", "causal, window=… or alibi"},
                   {"4x4 d8 hidden=0.5", "mask=bytes"},
                   {"4x4 d8 block=2", "mask=bytes"},
                   {"4x4 d8 dropout_seed=2", "dropout=0.1"},
@@ -396,9 +412,9 @@ TEST(ProblemWords, EachStandsOnceAndIsExplained) {
     EXPECT_TRUE(has(help, word.key));
     EXPECT_EQ(word.example.empty(), word.help.empty()) << word.key;
   }
-  for (const char* value :
-       {"hq32", "bf16", "q8_0", "q4_0", "e4m3", "alibi=given", "sequences=queries",
-        "scores, softcap, masked or probabilities", "bhsd (the default), bshd or packed"}) {
+  for (const char* value : {"hq32", "bf16", "q8_0", "q4_0", "e4m3", "alibi=given", "alibi=times-mask", "h2qk",
+                            "sequences=queries", "scores, softcap, masked or probabilities",
+                            "bhsd (the default), bshd or packed"}) {
     EXPECT_TRUE(has(help, value)) << value;
   }
   for (const std::string& line : lines_of(help)) EXPECT_LE(line.size(), 80U) << line;

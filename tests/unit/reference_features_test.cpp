@@ -120,6 +120,28 @@ TEST(TwoByTwo, Alibi) {
   EXPECT_NEAR(standard.row(0).output[0], mixed(3 - 3.0 / 256, 1 - 4.0 / 256), 1e-12);
 }
 
+TEST(TwoByTwo, SlopesThatMultiplyTheMask) {
+  TwoByTwo host("mask=f32 alibi=times-mask", std::vector<float>{-1, 0.5F, kHidden, 4});
+  std::vector<float>& slopes = host.small.per_head[&AttentionTensors::alibi_slopes];
+  for (const float slope : {0.5F, 0.0F, -2.0F}) {
+    slopes = {slope};
+    const auto factor = static_cast<double>(slope);
+    EXPECT_NEAR(host.row(0).output[0], mixed(3 - factor, 1 + 0.5 * factor), 1e-12) << "no distance";
+    EXPECT_EQ(host.row(0).score_magnitude, std::max(3 + std::abs(factor), 1 + 0.5 * std::abs(factor)));
+    EXPECT_EQ(host.row(1).output[0], 20) << "minus infinity hides";
+    EXPECT_EQ(host.row(1).lse, 2 + 4 * factor);
+  }
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  put<float>(host.mask, {-kLargest, -kLargest, kLargest, 0});
+  slopes = {2};
+  EXPECT_EQ(host.row(0).output[0], 15) << "both count as the lowest score";
+  EXPECT_EQ(host.row(1).output[0], 10);
+  for (const float odd : {static_cast<float>(kNan), -kHidden, kHidden}) {
+    slopes = {odd};
+    EXPECT_TRUE(std::isnan(host.row(0).output[0])) << odd;
+  }
+}
+
 TEST(TwoByTwo, WeightsOfEachStage) {
   const auto weights = [](const std::string& stage, std::int64_t i) {
     const TwoByTwo host("mask=f32 softcap=4 causal weights=" + stage,

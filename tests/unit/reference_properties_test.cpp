@@ -85,6 +85,24 @@ TEST(Mask, RepeatsAlongDimensionsOfStrideZero) {
   }
 }
 
+/// Query head h reads head h % n of a mask of n heads.
+TEST(Mask, HeadsAreTakenInTurn) {
+  for (const std::int64_t heads : {2, 3, 1}) {
+    const HostProblem few("b2 hq6 hkv3 3x5 d4 mask=f32:bh" + std::to_string(heads) + "qk");
+    HostProblem whole("b2 hq6 hkv3 3x5 d4 mask=f32:bhqk");
+    const std::vector<float> from = numbers<float>(few.mask);
+    EXPECT_EQ(from.size(), static_cast<std::size_t>(2 * heads * 3 * 5));
+    std::size_t at = 0;
+    for_each_row(whole, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
+      for (std::int64_t j = 0; j < 5; ++j, ++at) {
+        const std::int64_t row = (b * heads + h % heads) * 3 + i;
+        put(whole.mask, at, from[static_cast<std::size_t>(row * 5 + j)]);
+      }
+    });
+    expect_same_rows(few, whole);
+  }
+}
+
 TEST(Mask, BitsAreBytesInFewerBytes) {
   for (const auto& [dims, words] : {std::pair{"hqk", 3U * 5 * 3}, {"bq", 2U * 5}, {"", 1U}}) {
     const std::string rest = std::string(":") + dims + " hidden=0.5";

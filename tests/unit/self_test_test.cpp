@@ -81,7 +81,7 @@ TEST(TimedProblem, IsValidWithTensorsOfItsSize) {
         "h2 50x70 d64 mask=f16:k sinks softcap=5", "h3 60x60 d40 bf16 mask=bytes:bqk alibi=given dropout=0.1",
         "h2 64x64 d32 f16 cache=q8_0 kv_lengths=50", "h2 64x64 d32 key=q4_0 value=e4m3",
         "h2 64x64 d17 cache=e4m3 page=16", "64x64 d32 sequences query_lengths=40 kv_lengths=60",
-        "h2 64x64 d32 window=3,4 align=7 ring=50"}) {
+        "h2 64x64 d32 window=3,4 align=7 ring=50", "h4 64x64 d32 f16 mask=f16:h2qk alibi=times-mask"}) {
     const AttentionDesc desc = timed(problem);
     tests::must(validate(desc));
     const auto tensors = small_tensors(desc);

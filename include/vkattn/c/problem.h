@@ -59,12 +59,14 @@ enum {
   VKATTN_MASK_TYPE_BITS = 4     /**< 1: may be seen */
 };
 
-/** Attention with linear biases: slope[h] * |i + offset - j| is subtracted from the score. */
+/** Attention with linear biases: slope[h] * |i + offset - j| is subtracted from the score, or slope[h] * mask added to it. */
 typedef uint32_t vkattn_alibi_slopes;
 enum {
   VKATTN_ALIBI_SLOPES_NONE = 0,     /**< nothing is subtracted */
   VKATTN_ALIBI_SLOPES_STANDARD = 1, /**< the paper's slopes, for any number of heads */
-  VKATTN_ALIBI_SLOPES_GIVEN = 2     /**< VKATTN_TENSOR_ALIBI_SLOPES */
+  VKATTN_ALIBI_SLOPES_GIVEN = 2,    /**< VKATTN_TENSOR_ALIBI_SLOPES */
+  /** The same tensor; its numbers multiply an additive mask, and no distance is subtracted (max_bias of ggml). */
+  VKATTN_ALIBI_SLOPES_TIMES_MASK = 3
 };
 
 /** Where key j of a batch entry lies in K and V. */
@@ -150,7 +152,7 @@ typedef struct vkattn_attention_desc {
   vkattn_cache_layout cache;             /**< where K and V lie; kv_length is then the longest that may occur */
   float softcap;                         /**< above 0: scores become softcap * tanh(score / softcap) */
   vkattn_mask_type mask;                 /**< what VKATTN_TENSOR_MASK holds */
-  const vkattn_strides* mask_strides;    /**< null: a mask that broadcasts nothing */
+  const vkattn_strides* mask_strides;    /**< null: a mask that repeats along no dimension */
   int64_t window_left,                   /**< query i sees key j only from i + offset - left on */
       window_right;                      /**< and up to i + offset + right; VKATTN_UNLIMITED, as at first: no bound */
   vkattn_alibi_slopes alibi;             /**< which slopes */
@@ -161,6 +163,8 @@ typedef struct vkattn_attention_desc {
   vkattn_weights_stage weights;          /**< stage that is written: query_length x kv_length float32 per head */
   const vkattn_strides* weights_strides; /**< null: (batch, head, query, key) without padding */
   vkattn_score_function* score_function; /**< null: none. Plans keep a reference */
+  int64_t mask_heads;                    /**< of the mask, a divisor of query_heads: head h reads h % mask_heads;
+                                              not given: query_heads */
 } vkattn_attention_desc;
 VKATTN_INIT_FUNCTIONS(vkattn_attention_desc)
 

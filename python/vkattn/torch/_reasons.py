@@ -50,6 +50,11 @@ def of_devices(tensors, copies):
     return None
 
 
+def _has_heads_in_turn(query, mask):
+    """Whether the mask has several heads but not one for each query head, which PyTorch does not broadcast."""
+    return mask is not None and mask.dim() > 2 < query.dim() and mask.shape[-3] not in (1, query.shape[-3])
+
+
 def of_pytorchs_function(query, key, value, mask, is_causal):
     """Why a call of PyTorch's function is left to it. It refuses invalid calls too."""
     if not (torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.math_sdp_enabled()):
@@ -60,6 +65,8 @@ def of_pytorchs_function(query, key, value, mask, is_causal):
         return "the mask is neither bool nor of floating point"
     if mask is not None and is_causal:
         return "there are both a mask and is_causal"
+    if _has_heads_in_turn(query, mask):
+        return "the heads of the mask are not those of the query"
     return None
 
 
@@ -76,4 +83,6 @@ def unknown_to_pytorch(tensors, options):
         return "weights before dropout"
     if tensors.get("mask") is not None and options.get("is_causal"):
         return "mask together with is_causal"
+    if _has_heads_in_turn(tensors["query"], tensors.get("mask")):
+        return "a mask of fewer heads"
     return None
