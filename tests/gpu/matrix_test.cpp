@@ -159,7 +159,8 @@ TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
 TEST_P(MatrixVendors, LanesHoldLittleAsOnIntel) {
   run_cases(detail::kVendorIntel, {{VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS, 0},
                                    {VKATTN_SPEC_MATRIX_PREFETCH, 0},
-                                   {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 0}});
+                                   {VKATTN_SPEC_MATRIX_SKIP_TILES, 0},
+                                   {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 1}});
   RunOptions options = as_vendor(detail::kVendorIntel);
   options.inspect = [](const AttentionPlan& plan) { EXPECT_TRUE(has(plan.describe(), " slices")); };
   run_part({"hq4 hkv2 37x75 d128 f16 causal align=bottom-right lse", "h2 40x70 d24 dv136 f16 lse",
