@@ -43,6 +43,7 @@ struct MatrixTile {
   bool values_transposed = false;
   bool prefetch = false;
   bool skip_tiles = true;
+  bool writes_out = false;
   bool features = false;
   bool keys_scaled = false, values_scaled = false;  // by blocks of kScaleDims
 
@@ -109,6 +110,7 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers && !decodes &&
                   held + fetched <= limits.held;
   tile.skip_tiles = may_skip_tiles(capabilities);
+  tile.writes_out = writes_out_steps(capabilities);
 }
 
 // The first of the tiles, largest first, that fits the device, or the reason.
@@ -156,6 +158,7 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
   add(VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, tile.values_transposed);
   add(VKATTN_SPEC_MATRIX_PREFETCH, tile.prefetch);
   add(VKATTN_SPEC_MATRIX_SKIP_TILES, tile.skip_tiles);
+  add(VKATTN_SPEC_WRITES_OUT_STEPS, tile.writes_out);
   add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(desc.query, query_extents(desc, 1), 8));
   add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(desc.key, key_extents(desc, 1), 8));
   add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(desc.value, key_extents(desc, 1), 8));

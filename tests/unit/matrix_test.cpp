@@ -210,6 +210,15 @@ TEST(Matrix, SubgroupsDoTheSameMatrixOperationsOnIntelAndCpus) {
   EXPECT_GE(others, 4U);
 }
 
+TEST(Matrix, StepsAreWrittenOutForNvidiaAlone) {
+  for (const Family& family : kFamilies) {
+    if (family.matrix_m == 0) continue;
+    const KernelConfig config = kMatrix.configured("h8 1024x1024 d64 f16", device_of(family));
+    EXPECT_EQ(constant(config, VKATTN_SPEC_WRITES_OUT_STEPS) == 1, family.vendor_id == kVendorNvidia)
+        << family.name;
+  }
+}
+
 TEST(Matrix2, MatricesAreMultiplesOfTheGranularities) {
   for (const char* problem : {"128x128 d1 f16", "128x128 d40 f16", "128x128 d64 dv72 f16", "128x128 d128 f16",
                               "128x128 d192 dv128 f16", "128x128 d256 f16", "128x128 d576 dv512 f16",
