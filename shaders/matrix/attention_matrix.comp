@@ -372,7 +372,7 @@ void attend(TilePosition tile, uint slice, int kv_length) {
     const int following_key = next_step(walk, first_key);
     workgroup_barrier();  // the previous tile or slice still reads the stages of keys and values
     if (kPrefetch) {
-      place_tile();
+      place_tile(first_key, key_end);
       fetch_tile(tile, following_key, key_end, slice);
     } else {
       load_tile(tile, first_key, key_end, slice);
