@@ -23,7 +23,8 @@
 #endif
 
 // Matrices stay in registers only if loops over them are unrolled. NVIDIA's compiler needs loops with barriers written out
-// (lib/unrolled.glsl). That is a form of its own, as RADV (Mesa 25.0) crashes if a shader contains both variants.
+// (lib/unrolled.glsl). In matmul and matrix2 that is a form of its own, as RADV (Mesa 25.0) crashes if a shader contains both
+// variants. Of matrix no driver sees both: what the constant switches off is left out before (src/spirv/live_code.hpp).
 #ifndef VKATTN_MATRIX_WRITES_OUT
 #define VKATTN_MATRIX_WRITES_OUT 0
 #endif

@@ -71,22 +71,25 @@ void stage_queries(TilePosition tile, uint first_dim) {
   }
 }
 
-// Loads queries through the stage, as many dims at a time as it holds. No loop remains around the matrices: RADV (Mesa
-// 25.0) splits matrices that a loop carries, and then holds each 16-bit element in its own register.
-void load_queries_to_registers(TilePosition tile) {
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
-    const uint stage_block = b % (kStageDims / kK);
-    if (stage_block == 0) {
-      if (b > 0) subgroup_barrier();  // the stage was read before the next dims overwrite it
-      stage_queries(tile, b * kK);
-      subgroup_barrier();  // the stage is complete before other lanes load from it
-    }
+// Loads the blocks of queries that the stage holds at a time, the first of which is block `first`.
+void load_query_stage(TilePosition tile, uint first) {
+  if (first > 0) subgroup_barrier();  // the stage was read before the next dims overwrite it
+  stage_queries(tile, first * kK);
+  subgroup_barrier();  // the stage is complete before other lanes load from it
+  [[unroll]] for (uint b = 0; b < min(kStageOperands, kHeadBlocks - first); ++b) {
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage,
-                  (subgroup_row + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
+      coopMatLoad(query_blocks[r * kHeadBlocks + first + b], score_stage,
+                  (subgroup_row + r * kM) * kScoreStride4 + b * (kK / 8), kScoreStride4,
                   gl_CooperativeMatrixLayoutRowMajor);
     }
   }
+}
+
+// No loop remains around the matrices: RADV (Mesa 25.0) splits matrices that a loop carries, and then holds each 16-bit
+// element in its own register.
+void load_queries_to_registers(TilePosition tile) {
+#define VKATTN_LOAD_QUERY_STAGE(S) load_query_stage(tile, (S) * kStageOperands)
+  VKATTN_STEPS((kHeadBlocks + kStageOperands - 1) / kStageOperands, VKATTN_LOAD_QUERY_STAGE)
 }
 
 void load_queries_to_shared(TilePosition tile) {
@@ -200,10 +203,8 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
 
 bool update_softmax(int first_key, int key_end, bool masked) {
   bool raised = false;
-  [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-    const bool row_raised = update_row(i, first_key, key_end, masked);
-    raised = raised || row_raised;
-  }
+#define VKATTN_UPDATE_ROW(I) raised = update_row(I, first_key, key_end, masked) || raised
+  VKATTN_STEPS(kLaneRows, VKATTN_UPDATE_ROW)
   return raised;
 }
 
@@ -258,8 +259,25 @@ void process_tile(int first_key, int key_end, bool masked) {
   }
 }
 
-// Writes kStageBlocks blocks of the outputs from the stage. The first one is block `first` of the slice.
+void place_block(uint n, uint first) {
+  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+    coopMatStore(sums[r * kValueBlocks + n], score_stage,
+                 (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
+                 gl_CooperativeMatrixLayoutRowMajor);
+  }
+}
+
+// Places the blocks of the sums from `first` on, as many as the stage holds, where `first` is the counter of a loop.
+// Constant indices keep the sums in registers. The branch is uniform.
+void place_chosen_blocks(uint first) {
+  [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
+    if (n / kStageBlocks == first / kStageBlocks) place_block(n, first);
+  }
+}
+
+// Writes the blocks from the stage to the outputs.
 void store_stage(TilePosition tile, uint first, uint slice) {
+  subgroup_barrier();  // the blocks are complete before other lanes read them
   for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * kBlockKeys; i += kSubgroupSize) {
     const uint row = i / kBlockKeys;
     const uint column = i % kBlockKeys;
@@ -272,6 +290,13 @@ void store_stage(TilePosition tile, uint first, uint slice) {
     store_result(target, dim,
                  uintBitsToFloat(score_stage[(subgroup_row + row) * kScoreStride4 + column / 4][column % 4]));
   }
+  subgroup_barrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
+}
+
+// The same for a constant `first`.
+void store_blocks(TilePosition tile, uint first, uint slice) {
+  [[unroll]] for (uint n = first; n < min(first + kStageBlocks, kValueBlocks); ++n) place_block(n, first);
+  store_stage(tile, first, slice);
 }
 
 // Adds the row's start to its sum, and returns the factor of the row's sums. It comes last: probabilities relative to a
@@ -309,19 +334,14 @@ void store_rows(TilePosition tile, uint slice) {
   }
   subgroup_barrier();  // factors are complete; the last tile's probabilities were read
   scale_sums();
-  [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      // Constant indices keep the sums in registers. The branch is uniform.
-      [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
-        if (n / kStageBlocks != first / kStageBlocks) continue;
-        coopMatStore(sums[r * kValueBlocks + n], score_stage,
-                     (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
-                     gl_CooperativeMatrixLayoutRowMajor);
-      }
+  if (kWritesOutSteps) {
+#define VKATTN_STORE_STAGE(S) store_blocks(tile, (S) * kStageBlocks, slice)
+    VKATTN_STEPS((kValueBlocks + kStageBlocks - 1) / kStageBlocks, VKATTN_STORE_STAGE)
+  } else {
+    [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
+      place_chosen_blocks(first);
+      store_stage(tile, first, slice);
     }
-    subgroup_barrier();  // the blocks are complete before other lanes read them
-    store_stage(tile, first, slice);
-    subgroup_barrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
   }
 }
 
@@ -352,7 +372,7 @@ void attend(TilePosition tile, uint slice, int kv_length) {
     const int following_key = next_step(walk, first_key);
     workgroup_barrier();  // the previous tile or slice still reads the stages of keys and values
     if (kPrefetch) {
-      place_tile();
+      place_tile(first_key, key_end);
       fetch_tile(tile, following_key, key_end, slice);
     } else {
       load_tile(tile, first_key, key_end, slice);
@@ -377,5 +397,9 @@ void main() {
     load_queries_to_shared(tile);
   }
   const int kv_length = visible_kv_length(tile.batch);
-  [[dont_unroll]] for (uint slice = 0; slice < kSlices; ++slice) attend(tile, slice, kv_length);
+  if (kWritesOutSteps && kSlices == 1) {  // a loop around the sums, even of one slice, moves them to memory
+    attend(tile, 0, kv_length);
+  } else {
+    [[dont_unroll]] for (uint slice = 0; slice < kSlices; ++slice) attend(tile, slice, kv_length);
+  }
 }

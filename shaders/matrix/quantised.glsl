@@ -121,39 +121,42 @@ void place_row_products(uint scale, uint row) {
   if (lane_part == 0) factor_stage[row] = largest * (1.0 / kLargestProduct);
 }
 
-// sums += P V, for values that have a scale for each kScaleDims dims.
-void accumulate_scaled_values() {
-  [[unroll]] for (uint s = 0; s < kValueScales; ++s) {
-    subgroup_barrier();  // products and factors were read before the next ones overwrite them
-    [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-      place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
-    }
-    subgroup_barrier();  // products and factors are complete before other lanes read them
-    MatrixC part[kRowBlocks * kScaleValueBlocks];
-    [[unroll]] for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
-    [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
-      MatrixA products[kRowBlocks];
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-        coopMatLoad(products[r], product_stage, (subgroup_row + r * kM) * kProductStride8 + b * (kK / 8),
-                    kProductStride8, gl_CooperativeMatrixLayoutRowMajor);
-      }
-      [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
-        MatrixB values;
-        VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
-        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-          part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
-        }
-      }
-    }
+// sums += P V, for the value dims of one scale.
+void accumulate_value_scale(uint s) {
+  subgroup_barrier();  // products and factors were read before the next ones overwrite them
+  [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
+    place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
+  }
+  subgroup_barrier();  // products and factors are complete before other lanes read them
+  MatrixC part[kRowBlocks * kScaleValueBlocks];
+  [[unroll]] for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
+  [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
+    MatrixA products[kRowBlocks];
     [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      MatrixC factors;  // equal in all columns
-      coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
-      [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
-        const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
-        sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;
+      coopMatLoad(products[r], product_stage, (subgroup_row + r * kM) * kProductStride8 + b * (kK / 8),
+                  kProductStride8, gl_CooperativeMatrixLayoutRowMajor);
+    }
+    [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
+      MatrixB values;
+      VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+        part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
       }
     }
   }
+  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+    MatrixC factors;  // equal in all columns
+    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
+      const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
+      sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;
+    }
+  }
+}
+
+// sums += P V, for values that have a scale for each kScaleDims dims.
+void accumulate_scaled_values() {
+  VKATTN_STEPS(kValueScales, accumulate_value_scale)
 }
 
 #else

@@ -24,6 +24,7 @@ const uint kKeyStride8 = VKATTN_MATRIX_STRIDE(kHeadBlocks * kK);
 const uint kValueStride8 = VKATTN_MATRIX_STRIDE(kValuesTransposed ? kBlockKeys : kSliceDims);
 const uint kScoreStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kBlockKeys);
 const uint kStageDims = kBlockKeys * 2;                 // 16-bit elements in a row of a subgroup's stage
+const uint kStageOperands = kStageDims / kK;            // blocks of queries in a row of it
 const uint kStageBlocks = kBlockKeys / kN;              // output blocks in a row of it
 
 // A lane owns kLaneRows rows of its subgroup, or shares one with kRowLanes - 1 others.

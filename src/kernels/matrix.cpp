@@ -43,6 +43,7 @@ struct MatrixTile {
   bool values_transposed = false;
   bool prefetch = false;
   bool skip_tiles = true;
+  bool writes_out = false;
   bool features = false;
   bool keys_scaled = false, values_scaled = false;  // by blocks of kScaleDims
 
@@ -78,6 +79,16 @@ std::uint32_t query_registers(const MatrixTile& tile, const Capabilities& capabi
   return tile.subgroup_rows() * tile.head_dims / lanes / 2;
 }
 
+// Whether the subgroups of a workgroup may meet different numbers of matrix operations and subgroup barriers.
+bool may_skip_tiles(const Capabilities& capabilities) {
+  // Mesa 26.2's compiler for Intel is suspected of wrong results where the former differ. To multiply tiles
+  // that are hidden costs little: a block has few rows.
+  if (capabilities.vendor_id == kVendorIntel) return false;
+  // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: where their numbers differ, rows
+  // stay unwritten.
+  return !capabilities.is_cpu();
+}
+
 void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& capabilities) {
   tile.head_dims = round_up(static_cast<std::uint32_t>(desc.head_dim), tile.shape.k);
   const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
@@ -90,17 +101,16 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   tile.slice_dims = round_up(divide_up(value_dim, slices), unit);
   const std::uint32_t held = tile.sums() + tile.scores() + query_registers(tile, capabilities);
   tile.query_in_registers = held <= limits.held;
-  // RDNA3 loads an operand's columns key by key; a transposed stage makes them neighbours.
-  tile.values_transposed = capabilities.vendor_id == kVendorAmd;
+  // RDNA3 and Intel load an operand's columns key by key; a transposed stage makes them neighbours.
+  tile.values_transposed = capabilities.vendor_id == kVendorAmd || capabilities.vendor_id == kVendorIntel;
   // 4 registers for each 8 elements. Not on RDNA3: the registers are worth more waves.
   const std::uint32_t fetched = tile.keys * (tile.head_dims + tile.slice_dims) / 8 / tile.threads() * 4;
   // Nor where they are decoded on the way.
   const bool decodes = is_quantised(desc.key.type) || is_quantised(desc.value.type);
   tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers && !decodes &&
                   held + fetched <= limits.held;
-  // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: where the subgroups of
-  // a workgroup meet different numbers of them, rows stay unwritten.
-  tile.skip_tiles = !capabilities.is_cpu();
+  tile.skip_tiles = may_skip_tiles(capabilities);
+  tile.writes_out = writes_out_steps(capabilities);
 }
 
 // The first of the tiles, largest first, that fits the device, or the reason.
@@ -148,6 +158,7 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
   add(VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, tile.values_transposed);
   add(VKATTN_SPEC_MATRIX_PREFETCH, tile.prefetch);
   add(VKATTN_SPEC_MATRIX_SKIP_TILES, tile.skip_tiles);
+  add(VKATTN_SPEC_WRITES_OUT_STEPS, tile.writes_out);
   add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(desc.query, query_extents(desc, 1), 8));
   add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(desc.key, key_extents(desc, 1), 8));
   add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(desc.value, key_extents(desc, 1), 8));

@@ -115,10 +115,15 @@ constexpr std::array kTable{
     TileEntry{"decode", {}, decode(128, 16, 1)},
     TileEntry{"decode", {DeviceClass::kCpu}, decode(32, 16, 1)},
 
-    // 128 rows read keys and values once for twice as many, and have more waves
-    // (docs/trials/gpu_compilers.md); fewer rows would leave compute units without a workgroup.
+    // 8 subgroups read keys and values once for twice as many rows, and have more waves or fewer instructions
+    // (docs/trials/gpu_compilers.md); with fewer rows compute units would be left without a workgroup.
     TileEntry{"matrix", gpu(Architecture::kAmdRdna, 0, kManyRows), matrix(8, 32)},
     TileEntry{"matrix", gpu(Architecture::kNvidia, 0, kManyRows), matrix(8, 32)},
+    TileEntry{"matrix", gpu(Architecture::kIntelXe2, 0, kManyRows), matrix(8, 32)},
+    // More keys spill there.
+    TileEntry{"matrix", gpu(Architecture::kIntelGen12), matrix(4, 16)},
+    TileEntry{"matrix", gpu(Architecture::kIntelGen12), matrix(2, 16)},
+    TileEntry{"matrix", gpu(Architecture::kIntelGen12), matrix(1, 16)},
     TileEntry{"matrix", {}, matrix(4, 32)},
     TileEntry{"matrix", {}, matrix(2, 32)},
     TileEntry{"matrix", {}, matrix(1, 32)},

@@ -143,6 +143,28 @@ TEST_P(MatrixVendors, TheNextTileIsPrefetchedAsOnNvidia) {
             {{VKATTN_SPEC_MATRIX_PREFETCH, 1}, {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 0}});
 }
 
+// A CPU keeps its loops. Seen as a GPU it leaves out tiles, which lavapipe's barriers do not allow; here each
+// subgroup sees each tile. Tiles of 8 keys have stages of 16 dims of queries and of 8 dims of outputs.
+TEST_P(MatrixVendors, StepsAreWrittenOutAsOnNvidia) {
+  RunOptions options = seen_as(kernel(), [](Capabilities& c) {
+    c.vendor_id = detail::kVendorNvidia;
+    c.device_type = DeviceType::kDiscreteGpu;
+  });
+  options.inspect = [&](const AttentionPlan& plan) {
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_WRITES_OUT_STEPS), 1U);
+  };
+  for (const auto& [problem, keys] : part_of<std::pair<const char*, std::uint32_t>>({
+           {"h2 16x19 d41 dv17 f16 lse", 8},
+           {"h2 16x19 d24 dv72 f16 lse", 8},
+           {"h2 16x75 d72 f16 lse", 32},
+           {"16x33 d16 dv136 f16 lse", 8},  // two slices: a loop remains around the written steps
+           {"h2 16x75 d32 dv96 f16 cache=q8_0 lse", 32},
+       })) {
+    options.tile = TileSizes{0, 2, 0, 1, keys, 0};
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+}
+
 TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
   run_cases(detail::kVendorAmd,
             {{VKATTN_SPEC_MATRIX_PREFETCH, 0}, {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 1}});
@@ -159,7 +181,8 @@ TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
 TEST_P(MatrixVendors, LanesHoldLittleAsOnIntel) {
   run_cases(detail::kVendorIntel, {{VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS, 0},
                                    {VKATTN_SPEC_MATRIX_PREFETCH, 0},
-                                   {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 0}});
+                                   {VKATTN_SPEC_MATRIX_SKIP_TILES, 0},
+                                   {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 1}});
   RunOptions options = as_vendor(detail::kVendorIntel);
   options.inspect = [](const AttentionPlan& plan) { EXPECT_TRUE(has(plan.describe(), " slices")); };
   run_part({"hq4 hkv2 37x75 d128 f16 causal align=bottom-right lse", "h2 40x70 d24 dv136 f16 lse",

@@ -1,21 +1,26 @@
 // Rules of the host halves of the kernels on cooperative matrices, from made-up capabilities: features that
 // they name, and what holds of every configuration. Single decisions are in decisions.txt.
+#include <vkattn/runtime.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attention/features.hpp"
 #include "common/message.hpp"
+#include "families.hpp"
 #include "kernels/specialization.hpp"
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "shared/attention_constants.h"
 #include "support/must.hpp"
+#include "unit/build.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -136,7 +141,7 @@ void expect_consistent(const KernelConfig& config, const AttentionDesc& desc, co
   const bool prefetch = constant(config, VKATTN_SPEC_MATRIX_PREFETCH) == 1;
   EXPECT_FALSE(prefetch && device.vendor_id != kVendorNvidia);
   EXPECT_FALSE(prefetch && constant(config, VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS) == 0);
-  EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED) == 1, device.vendor_id == kVendorAmd);
+  EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED) == 1, device.vendor_id != kVendorNvidia);
 }
 
 /// Every shape on subgroups of every size, by vendor and shared memory: a configuration that holds together,
@@ -175,6 +180,43 @@ TEST(Matrix, IsConsistentOrRefusesByName) {
     }
   }
   EXPECT_GT(configurations, 2 * refusals);
+}
+
+bool skips_tiles(const char* problem, const Capabilities& device) {
+  return constant(kMatrix.configured(problem, device), VKATTN_SPEC_MATRIX_SKIP_TILES) == 1;
+}
+
+/// Intel's compiler is suspected of wrong results if they do not, and lavapipe's barriers need it.
+TEST(Matrix, SubgroupsDoTheSameMatrixOperationsOnIntelAndCpus) {
+  std::vector<Capabilities> devices;
+  for (const Family& family : kFamilies) devices.push_back(device_of(family));
+  for (const auto& entry : std::filesystem::directory_iterator(build::kDevices)) {
+    if (entry.path().extension() == ".json") devices.push_back(must(read_capabilities(entry.path())).at(0));
+  }
+  std::size_t intel = 0, others = 0;
+  for (const Capabilities& device : devices) {
+    if (!device.cooperative_matrix) continue;
+    SCOPED_TRACE(message(device.device_name, ", vendor ", device.vendor_id));
+    const bool is_same = device.vendor_id == kVendorIntel || device.is_cpu();
+    ++(is_same && !device.is_cpu() ? intel : others);
+    for (const char* problem : {"h8 1024x1024 d64 f16 causal", "h8 4096x4096 d128 f16 window=100,0",
+                                "h8 512x512 d96 f16 mask=bits:hqk", "hq64 hkv8 40x512 d64 f16 cache=q8_0"}) {
+      EXPECT_EQ(skips_tiles(problem, device), !is_same) << problem;
+      const auto as_cpu = [](Capabilities& c) { c.device_type = DeviceType::kCpu; };
+      EXPECT_FALSE(skips_tiles(problem, changed(device, as_cpu))) << problem;
+    }
+  }
+  EXPECT_EQ(intel, 6U) << "3 made up, 3 of files";
+  EXPECT_GE(others, 4U);
+}
+
+TEST(Matrix, StepsAreWrittenOutForNvidiaAlone) {
+  for (const Family& family : kFamilies) {
+    if (family.matrix_m == 0) continue;
+    const KernelConfig config = kMatrix.configured("h8 1024x1024 d64 f16", device_of(family));
+    EXPECT_EQ(constant(config, VKATTN_SPEC_WRITES_OUT_STEPS) == 1, family.vendor_id == kVendorNvidia)
+        << family.name;
+  }
 }
 
 TEST(Matrix2, MatricesAreMultiplesOfTheGranularities) {
