@@ -162,8 +162,7 @@ void Speaker::prepare() {
   graph_->plans().on_compile = {};
 }
 
-constexpr const char* kLess =
-    "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
+constexpr const char* kLess = "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
 
 // Before anything is uploaded: what is bound must fit a binding.
 void Speaker::check_ranges() const {

@@ -3,11 +3,11 @@
 //
 //   vkattn_ggml_decode FILE.safetensors DEVICE THREADS f16|q8_0 HEADS CHUNK PROMPT NUMBERS...
 //
-// NUMBERS are tokens; the first PROMPT of them are the prompt, which is read in chunks. Each later one is read
-// whatever was chosen, so that one other choice does not change those behind it. The output is a line of JSON
-// with the times and the likeliest token behind the prompt and behind each later token. The model is the plain
-// one of Llama: half-split rotary positions of base 10000, epsilon 1e-5, the embedding as head. Attention is
-// GGML_OP_FLASH_ATTN_EXT over a float16 cache, as llama.cpp has it.
+// NUMBERS are tokens; the first PROMPT of them are the prompt, which is read in chunks. Each later one is
+// read whatever was chosen, so that one other choice does not change those behind it. The output is a line of
+// JSON with the times and the likeliest token behind the prompt and behind each later token. The model is the
+// plain one of Llama: half-split rotary positions of base 10000, epsilon 1e-5, the embedding as head.
+// Attention is GGML_OP_FLASH_ATTN_EXT over a float16 cache, as llama.cpp has it.
 #include <ggml-alloc.h>
 
 #include <algorithm>
@@ -79,9 +79,8 @@ class Model {
   Tensor weight(const std::string& name, ggml_type type) {
     const vkattn::StoredTensor* stored = file_.find(name);
     if (stored == nullptr) throw std::runtime_error(file_.path().string() + " has no tensor " + name);
-    const Tensor tensor =
-        ggml_new_tensor_2d(context_.get(), type, stored->shape.back(),
-                           stored->shape.size() > 1 ? stored->shape.front() : 1);
+    const Tensor tensor = ggml_new_tensor_2d(context_.get(), type, stored->shape.back(),
+                                             stored->shape.size() > 1 ? stored->shape.front() : 1);
     names_[tensor] = name;
     return tensor;
   }
@@ -116,8 +115,8 @@ class Pass {
   Pass(const Model& model, ggml_backend_t backend, std::int64_t rows)
       : model_(model), backend_(backend), rows_(rows) {
     constexpr std::size_t kNodes = 8192;
-    context_.reset(
-        ggml_init({kNodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(kNodes, false), nullptr, true}));
+    context_.reset(ggml_init(
+        {kNodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(kNodes, false), nullptr, true}));
     graph_ = ggml_new_graph_custom(context_.get(), kNodes, false);
     constexpr std::int64_t kMaskRows = 64;  // ggml pads masks to so many
     tokens_ = input(ggml_new_tensor_1d(context_.get(), GGML_TYPE_I32, rows));
@@ -225,13 +224,15 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 int run(const std::vector<std::string>& arguments) {
   constexpr std::size_t kFirstToken = 7;
   if (arguments.size() <= kFirstToken) {
-    std::fputs("usage: vkattn_ggml_decode FILE DEVICE THREADS f16|q8_0 HEADS CHUNK PROMPT TOKENS...\n", stderr);
+    std::fputs("usage: vkattn_ggml_decode FILE DEVICE THREADS f16|q8_0 HEADS CHUNK PROMPT TOKENS...\n",
+               stderr);
     return 2;
   }
   const std::int64_t chunk = std::stoll(arguments[5]), prompt = std::stoll(arguments[6]);
   Tokens tokens;
   for (std::size_t i = kFirstToken; i < arguments.size(); ++i) tokens.push_back(std::stoi(arguments[i]));
-  if (chunk < 1 || prompt < chunk || prompt % chunk != 0 || prompt > static_cast<std::int64_t>(tokens.size())) {
+  if (chunk < 1 || prompt < chunk || prompt % chunk != 0 ||
+      prompt > static_cast<std::int64_t>(tokens.size())) {
     std::fputs("PROMPT must be chunks of CHUNK tokens, and no more than there are\n", stderr);
     return 2;
   }

@@ -1,5 +1,5 @@
-// Host half of the lane_decode kernel for matrix multiplication (shaders/matmul/matmul_lane_decode.comp): a CPU's
-// vector reads the other matrix of a product of a few rows or columns.
+// Host half of the lane_decode kernel for matrix multiplication (shaders/matmul/matmul_lane_decode.comp): a
+// CPU's vector reads the other matrix of a product of a few rows or columns.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -22,8 +22,7 @@ namespace {
 bool is_possible_step(const MatmulTile& tile, DataType type) {
   const auto block = static_cast<std::uint32_t>(block_elements(type));
   return tile.threads == 0 && is_power(tile.rows, 1, 16) && tile.columns >= 1 && tile.columns <= 8 &&
-         is_power(tile.inner, 4, 32) && (block == 1 || tile.inner == block) &&
-         tile.rows * tile.columns <= 64;
+         is_power(tile.inner, 4, 32) && (block == 1 || tile.inner == block) && tile.rows * tile.columns <= 64;
 }
 
 }  // namespace
@@ -42,26 +41,32 @@ Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc, const 
     return unsupported("reads the larger matrix in lines of its inner dimension, along which ",
                        view.a.tensor == 0 ? "a" : "b", " does not lie");
   }
+  const auto columns = static_cast<std::uint32_t>(std::clamp<std::int64_t>(view.columns, 1, UINT32_MAX));
   std::uint32_t most = 0;
+  std::optional<Result<void>> fits;
   for (const MatmulTile& tile : tiles) {
     if (!is_possible_step(tile, type)) continue;
     most = std::max(most, tile.columns);
-    if (view.columns > std::int64_t{tile.columns}) continue;
+    if (columns > tile.columns) continue;
+    const std::uint32_t shared_bytes = 4 * VKATTN_MATMUL_LANE_DECODE_STAGE(tile.rows, columns, *lanes);
+    fits = check_limits({shared_bytes, *lanes, 1}, capabilities);
+    if (!*fits) continue;
     MatmulConfig config;
     config.view = view;
     config.tile = tile;
+    config.columns = columns;
     config.workgroup_size = *lanes;
     config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
     config.block_rows = tile.rows;
-    config.columns = static_cast<std::uint32_t>(std::max<std::int64_t>(view.columns, 1));
-    config.block_columns = config.columns;
+    config.block_columns = columns;
     config.shader = "matmul_lane_decode_wide";
-    config.summary = message(tile.rows, " rows x ", config.block_columns, " columns a subgroup, ", *lanes,
-                             " lanes of ", tile.inner, " of inner a step");
+    config.summary = message(tile.rows, " rows x ", columns, columns == 1 ? " column" : " columns",
+                             " a subgroup, ", *lanes, " lanes of ", tile.inner, " of inner a step");
     return config;
   }
+  if (fits) return no_block_fits(*fits);
   if (most == 0) return no_possible_tile(tiles);
-  return unsupported("takes up to ", most, " rows or columns of such types; the product has ", view.columns);
+  return unsupported("takes up to ", most, " rows or columns; the product has ", view.columns);
 }
 
 }  // namespace vkattn::detail
