@@ -165,7 +165,7 @@ void Speaker::prepare() {
 constexpr const char* kLess = "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
 
 // Before anything is uploaded: what is bound must fit a binding.
-void Speaker::check_ranges() const {
+void Speaker::check_ranges() {
   const vkattn::Capabilities& device = runtime_->device().capabilities();
   const auto check = [&](const std::string& what, std::uint64_t bytes) {
     if (bytes > device.max_storage_buffer_range)

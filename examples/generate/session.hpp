@@ -66,7 +66,7 @@ class Speaker {
  private:
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> encoded() const;
   [[nodiscard]] GraphOptions sizes() const;
-  void check_ranges() const;
+  void check_ranges();
   void check_memory(std::uint64_t workspaces) const;
   void prepare();
   void execute(Graph::Pass pass, bool chooses);
