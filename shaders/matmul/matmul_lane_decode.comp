@@ -9,7 +9,7 @@
 //
 // Budget. Example: 8 lanes, 8 rows, 1 column, 8 of inner a lane; elements of e bytes.
 //   registers      kRows * kColumns sums + kInner * kColumns of b + kInner of a = 8 + 8 + 8
-//   shared memory  4 * VKATTN_MATMUL_LANE_DECODE_STAGE(kRows, kColumns, kThreads) bytes = 256
+//   shared memory  4 * VKATTN_MATMUL_LANE_DECODE_STAGE(kRows, kColumns, kThreads) bytes = 288
 //   memory         each multiply-add reads e / kColumns bytes of a + e / kRows of b = e + e / 8
 //
 // A step of a workgroup reads neighbouring cache lines of each row, as matmul_lane.comp does not: there each lane has rows of
@@ -25,9 +25,12 @@
 
 #extension GL_KHR_shader_subgroup_basic : require
 
+layout(constant_id = VKATTN_MATMUL_SPEC_TOUCHES) const bool kTouches = false;
+
 const uint kThreads = kWorkgroupSize;
 const uint kQuads = kInner / 4;  // of a lane's elements in a step
 
+// The lanes' sums. Behind them lie the words that lanes touched: nobody reads these, but a compiler must keep what is stored.
 shared float stage[VKATTN_MATMUL_LANE_DECODE_STAGE(kRows, kColumns, kThreads)];
 
 // Indices of the first elements of rows and columns. The last row stands for those beyond it, which are not stored.
@@ -98,6 +101,29 @@ void add_products(uint inner) {
   }
 }
 
+// Elements in 64 bytes, or a few less.
+const uint kLine = kAType == VKATTN_TYPE_FLOAT32 ? 16 : kAType == VKATTN_TYPE_Q4_0 ? 96 : 32;
+
+// Reads a word of each cache line of the rows' elements, row after row as they lie in memory. In a step each row is a stream of
+// its own, and short rows end before a prefetcher follows them.
+void touch(Block block) {
+  uint bits = 0, row = 0;
+  [[dont_unroll]] do {
+    const uint index = a_outer(block.batch, min(block.first_row + row, params.rows - 1u));
+    uint first = block.inner_begin;
+    [[dont_unroll]] do {
+      const uint element = min(first + lane() * kLine, block.inner_end - 1u);
+      const uint word = kAType == VKATTN_TYPE_FLOAT32 ? index + element
+                        : is_blocks(kAType)           ? a_block(index, element) >> 1
+                                                      : (index + element) >> 1;
+      bits |= a_words[word];
+      first += kThreads * kLine;
+    } while (first < block.inner_end);
+    row += 1;
+  } while (row < kRows);
+  stage[kRows * kColumns * kThreads + lane()] = uintBitsToFloat(bits);
+}
+
 void store_sums(Block block) {
   [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) stage[i * kThreads + lane()] = sums[i];
   subgroupMemoryBarrierShared();
@@ -123,6 +149,7 @@ void main() {
     b_index[c] = b_outer(block.batch, min(block.first_column + c, params.columns - 1u));
   }
   [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) sums[i] = 0.0;
+  if (kTouches && block.inner_begin < block.inner_end) touch(block);
   // A lane that has no more elements waits for the others, which costs nothing.
   const uint whole_end = block.inner_end - (block.inner_end - block.inner_begin) % kInner;
   uint inner = block.inner_begin + lane() * kInner;

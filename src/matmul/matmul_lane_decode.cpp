@@ -25,6 +25,16 @@ bool is_possible_step(const MatmulTile& tile, DataType type) {
          is_power(tile.inner, 4, 32) && (block == 1 || tile.inner == block) && tile.rows * tile.columns <= 64;
 }
 
+// Whether each cache line is read ahead. Prefetchers follow longer rows, and a smaller matrix stays in a
+// core's own cache.
+bool touches(const MatmulView& view, DataType type, const Capabilities& capabilities) {
+  constexpr std::int64_t kLongestInner = 1024;
+  constexpr double kFewestBytes = 512 * 1024;
+  const double bytes = static_cast<double>(view.rows) * static_cast<double>(view.inner) * block_bytes(type) /
+                       block_elements(type);
+  return view.inner <= kLongestInner && bytes >= kFewestBytes && capabilities.max_loop_iterations == 0;
+}
+
 }  // namespace
 
 Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc, const Capabilities& capabilities,
@@ -60,8 +70,11 @@ Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc, const 
     config.block_rows = tile.rows;
     config.block_columns = columns;
     config.shader = "matmul_lane_decode_wide";
+    const bool is_touched = touches(view, type, capabilities);
+    config.constants = {{VKATTN_MATMUL_SPEC_TOUCHES, is_touched ? 1U : 0U}};
     config.summary = message(tile.rows, " rows x ", columns, columns == 1 ? " column" : " columns",
-                             " a subgroup, ", *lanes, " lanes of ", tile.inner, " of inner a step");
+                             " a subgroup, ", *lanes, " lanes of ", tile.inner, " of inner a step",
+                             is_touched ? ", cache lines first" : "");
     return config;
   }
   if (fits) return no_block_fits(*fits);

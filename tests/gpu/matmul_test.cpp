@@ -229,6 +229,20 @@ TEST_P(MatmulTest, TheSameBitsEachTime) {
   }
 }
 
+/// A product whose larger matrix is read ahead, cache line by cache line, of each type.
+TEST_P(MatmulTest, CacheLinesAreReadAhead) {
+  if (kernel() != "lane_decode") GTEST_SKIP() << "of lane_decode alone";
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kQ8_0, DataType::kQ4_0}) {
+    MatmulDesc desc = fitted(sizes(3, 2111, 992));
+    if (type == DataType::kQ8_0 || type == DataType::kQ4_0) desc.b.strides.reset();
+    desc.b.type = type;
+    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+    const auto plan = must(MatmulPlan::create(runtime().device(), desc, {.kernel = kernel()}));
+    EXPECT_TRUE(has(plan.describe(), "cache lines first")) << plan.describe();
+    run({desc, 18});
+  }
+}
+
 /// Runs blocks that a CPU would not be given.
 TEST_P(MatmulTest, BlocksOfOtherDevices) {
   struct Block {
