@@ -96,7 +96,11 @@ std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
   const MatmulKernel matrix{"matrix", configure_matmul_matrix, true};
   // The order of attention's kernels: CPU implementations run barriers as coroutines and emulate matrices,
   // and before Xe2 Intel's matrices take more registers than there are. lane_decode takes few rows alone.
-  if (capabilities.is_cpu()) return {lane_decode, lane, tile, matrix};
+  if (capabilities.is_cpu()) {
+    // It was not timed on lavapipe before Mesa 25, which the limit of loops tells.
+    if (capabilities.max_loop_iterations != 0) return {lane, lane_decode, tile, matrix};
+    return {lane_decode, lane, tile, matrix};
+  }
   if (architecture(capabilities) == Architecture::kIntelGen12) return {tile, matrix, lane, lane_decode};
   return {matrix, tile, lane, lane_decode};
 }
