@@ -87,7 +87,7 @@ class Speaker {
   std::optional<vkattn::Runtime> runtime_;  // made when everything that needs no device was checked
   Weights weights_;
   std::optional<Graph> graph_;
-  std::uint64_t memory_ = 0;  // of the device, bytes
+  std::uint64_t memory_ = 0;                             // of the device, bytes
   double loading_ = 0, first_token_ = 0, decoding_ = 0;  // seconds
   std::size_t prompt_tokens_ = 0;
   std::optional<vkattn::FrameBudget> frames_;

@@ -52,10 +52,7 @@ class Model {
  public:
   Model(const std::string& path, ggml_backend_t backend, ggml_type type, std::int64_t query_heads,
         std::int64_t keys)
-      : heads(query_heads),
-        context(keys),
-        file_(checked(vkattn::SafetensorsFile::open(path))),
-        type_(type) {
+      : heads(query_heads), context(keys), file_(checked(vkattn::SafetensorsFile::open(path))), type_(type) {
     constexpr std::size_t kTensors = 4096;
     context_.reset(ggml_init({kTensors * ggml_tensor_overhead(), nullptr, true}));
     embedding = weight("model.embed_tokens.weight", GGML_TYPE_F16);
