@@ -132,6 +132,8 @@ class PlansOf {
 
   std::uint64_t max_dispatch_ns = 0;  // of plans that are made from now on; PlanOptions has it
   OnCompile on_compile;
+  // Is told before each workspace is created how many bytes all of them take.
+  std::function<void(std::uint64_t)> on_workspace;
 
  private:
   template <class Desc>
@@ -150,12 +152,15 @@ class PlansOf {
     options.deferred_compilation = true;
     typename Desc::Plan plan = checked(runtime_->make_plan(desc, options));
     pending_.push_back([plan] { return plan.compile(); });
+    workspaces_ += plan.workspace_bytes();
+    if (on_workspace) on_workspace(workspaces_);
     vkattn::Buffer workspace = checked(runtime_->create_workspace(plan));
     all.push_back({desc, std::move(plan), std::move(workspace)});
     return all.back();
   }
 
   const vkattn::Runtime* runtime_;
+  std::uint64_t workspaces_ = 0;  // bytes
   std::vector<std::function<vkattn::Result<void>()>> pending_;
   std::tuple<std::vector<Made<Descs>>...> made_;
 };

@@ -87,7 +87,9 @@ Speaker::Speaker(const Options& options)
       weights_(checked(Weights::find(model_, checkpoint_, type_named(options.weights)))) {
   runtime_.emplace(make_runtime(options));
   const auto begin = Clock::now();
-  check_memory();
+  memory_ = device_memory(*runtime_);
+  check_ranges();
+  check_memory(0);
   // All buffers and workspaces before the upload, which takes longest.
   weights_.allocate(*runtime_);
   graph_.emplace(*runtime_, model_, weights_, graph_options_);
@@ -151,6 +153,7 @@ void Speaker::prepare() {
     if (line.is_due())
       line.show("compiling " + std::to_string(n) + " of " + std::to_string(all) + " plans", -1);
   };
+  graph_->plans().on_workspace = [&](std::uint64_t bytes) { check_memory(bytes); };
   (void)graph_->pass(Graph::Pass::kStep);
   if (rows % graph_options_.chunk > 1) (void)graph_->pass(Graph::Pass::kFew);
   if (rows >= graph_options_.chunk) (void)graph_->pass(Graph::Pass::kChunk);
@@ -159,28 +162,31 @@ void Speaker::prepare() {
   graph_->plans().on_compile = {};
 }
 
-// Before anything is uploaded: what binds and what is held must fit. Workspaces are not counted; they are
-// created before the upload too.
-void Speaker::check_memory() {
-  constexpr const char* kLess =
-      "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
+constexpr const char* kLess = "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
+
+// Before anything is uploaded: what is bound must fit a binding.
+void Speaker::check_ranges() {
   const vkattn::Capabilities& device = runtime_->device().capabilities();
-  const auto check_range = [&](const std::string& what, std::uint64_t bytes) {
+  const auto check = [&](const std::string& what, std::uint64_t bytes) {
     if (bytes > device.max_storage_buffer_range)
       refuse(what + " takes " + std::to_string(bytes) + " bytes, and maxStorageBufferRange of " +
              device.device_name + " is " + std::to_string(device.max_storage_buffer_range) + kLess);
   };
-  const Bytes cache = cache_bytes(model_, graph_options_);
-  const Bytes numbers = NumberCounts(model_, graph_options_).bytes();
-  check_range("the tensor '" + weights_.largest().names.front() + "'", weights_.largest().bytes());
-  check_range("a layer's cache of " + std::to_string(graph_options_.context) + " keys", cache.largest);
-  check_range("the largest buffer of a pass of " + std::to_string(graph_options_.chunk) + " tokens and " +
-                  std::to_string(graph_options_.texts) + " prompts",
-              numbers.largest);
-  const std::uint64_t needed = weights_.bytes() + cache.all + numbers.all, there = device_memory(*runtime_);
-  if (needed > there)
-    refuse("weights, cache and the numbers of a pass take " + megabytes(needed) + ", and " +
-           device.device_name + " has " + megabytes(there) + kLess);
+  check("the tensor '" + weights_.largest().names.front() + "'", weights_.largest().bytes());
+  check("a layer's cache of " + std::to_string(graph_options_.context) + " keys",
+        cache_bytes(model_, graph_options_).largest);
+  check("the largest buffer of a pass of " + std::to_string(graph_options_.chunk) + " tokens and " +
+            std::to_string(graph_options_.texts) + " prompts",
+        NumberCounts(model_, graph_options_).bytes().largest);
+}
+
+// Before anything is uploaded: what is held must fit the device, with so many bytes of workspaces.
+void Speaker::check_memory(std::uint64_t workspaces) const {
+  const std::uint64_t needed = weights_.bytes() + cache_bytes(model_, graph_options_).all +
+                               NumberCounts(model_, graph_options_).bytes().all + workspaces;
+  if (needed > memory_)
+    refuse("weights, cache, the numbers of a pass and workspaces take " + megabytes(needed) + ", and " +
+           runtime_->device().capabilities().device_name + " has " + megabytes(memory_) + kLess);
 }
 
 void Speaker::execute_in_frames(const decoder::Steps& steps) {

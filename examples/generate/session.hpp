@@ -66,7 +66,8 @@ class Speaker {
  private:
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> encoded() const;
   [[nodiscard]] GraphOptions sizes() const;
-  void check_memory();
+  void check_ranges();
+  void check_memory(std::uint64_t workspaces) const;
   void prepare();
   void execute(Graph::Pass pass, bool chooses);
   void execute_in_frames(const decoder::Steps& steps);
@@ -86,7 +87,8 @@ class Speaker {
   std::optional<vkattn::Runtime> runtime_;  // made when everything that needs no device was checked
   Weights weights_;
   std::optional<Graph> graph_;
-  double loading_ = 0, prefill_ = 0, first_token_ = 0, decoding_ = 0;  // seconds
+  std::uint64_t memory_ = 0;                             // of the device, bytes
+  double loading_ = 0, first_token_ = 0, decoding_ = 0;  // seconds
   std::size_t prompt_tokens_ = 0;
   std::optional<vkattn::FrameBudget> frames_;
   std::vector<double> slices_;  // ms

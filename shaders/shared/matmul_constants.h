@@ -37,6 +37,8 @@
 #define VKATTN_MATMUL_SPEC_INNER 18
 #define VKATTN_MATMUL_SPEC_GRID_COLUMNS 19  // threads, or subgroups of the matrix kernel, along the columns of a block
 
+#define VKATTN_MATMUL_SPEC_TOUCHES 20       // lane_decode reads the cache lines of a first
+
 #define VKATTN_MATMUL_SPEC_MATRIX_M 24  // the shape of one product: M x K times K x N
 #define VKATTN_MATMUL_SPEC_MATRIX_N 25
 #define VKATTN_MATMUL_SPEC_MATRIX_K 26

@@ -36,6 +36,9 @@
 #define VKATTN_LANE_DECODE_WEIGHT_STAGE(ROWS, LANE_KEYS, THREADS) (((ROWS) * (LANE_KEYS) + 1) * (THREADS))
 #define VKATTN_LANE_DECODE_ROW_STAGE(LANE_KEYS, THREADS) (2 * (LANE_KEYS) * (THREADS))
 
+// Sums of the lane_decode kernel for products, one for each lane, and a word more for each lane.
+#define VKATTN_MATMUL_LANE_DECODE_STAGE(ROWS, COLUMNS, THREADS) (((ROWS) * (COLUMNS) + 1) * (THREADS))
+
 // The backward pass, tile. The row stage has rows or keys that threads own: dims of a product, pairs (VISITED for each
 // column), or a part of a sum for each column. The key stage has those that they visit: dims of a product, or 4 for each
 // column.

@@ -74,15 +74,9 @@ Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capa
     return unsupported(
         "needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
   }
-  const std::uint32_t threads = capabilities.subgroup_size;
-  const bool one_size = capabilities.min_subgroup_size == capabilities.max_subgroup_size;
-  const bool is_fixed = one_size || may_ask_for_subgroup_size(capabilities);
-  if (!is_power(threads, 4, 64) || !is_fixed) {
-    return unsupported(
-        "needs subgroups of one size of 4 to 64 invocations; the device's have ",
-        capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
-        is_fixed ? "" : " and it has not enabled subgroupSizeControl and computeFullSubgroups to fix one");
-  }
+  const auto lanes = lanes_of_one_size(capabilities);
+  if (!lanes) return lanes.error();
+  const std::uint32_t threads = *lanes;
   const auto packed = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
   Result<void> fits;
   for (const TileSizes& tile : tiles) {

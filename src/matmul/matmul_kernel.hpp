@@ -55,6 +55,7 @@ struct MatmulConfig {
   SpecializationValues constants;  ///< its own, beside those of all kernels
   MatmulView view;
   MatmulTile tile;
+  std::uint32_t columns = 0;  ///< of an invocation, or, for the matrix kernel, of a subgroup
   std::uint32_t workgroup_size = 0;
   std::uint32_t required_subgroup_size = 0;
   bool uses_matrix_units = false;
@@ -95,6 +96,10 @@ using MatmulTiles = std::span<const MatmulTile>;
 [[nodiscard]] Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc,
                                                          const Capabilities& capabilities, MatmulTiles tiles,
                                                          const std::optional<MatmulCopies>& copies);
+[[nodiscard]] Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc,
+                                                                const Capabilities& capabilities,
+                                                                MatmulTiles tiles,
+                                                                const std::optional<MatmulCopies>& copies);
 [[nodiscard]] Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc,
                                                            const Capabilities& capabilities,
                                                            MatmulTiles tiles,

@@ -66,6 +66,7 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
     config.view = lane_view(desc, capabilities, copies, threads);
     if (&tile != &tiles.back() && is_wasteful(tile, threads, config.view)) continue;
     config.tile = tile;
+    config.columns = tile.columns;
     config.tile.threads = threads;
     config.workgroup_size = threads;
     config.block_rows = threads * tile.rows;

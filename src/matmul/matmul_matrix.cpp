@@ -145,6 +145,7 @@ Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capab
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
   config.tile = {0, tile.rows, tile.columns, tile.inner, tile.subgroups, tile.stages == 2 ? 2U : 0U};
+  config.columns = tile.columns;
   config.workgroup_size = tile.threads();
   config.uses_matrix_units = true;
   config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);

@@ -164,7 +164,7 @@ SpecializationValues constants_of(const MatmulDesc& desc, const MatmulConfig& co
   add(VKATTN_MATMUL_SPEC_ACCUMULATES, desc.accumulates);
   add(VKATTN_MATMUL_SPEC_SPLIT, splits);
   add(VKATTN_MATMUL_SPEC_ROWS, config.tile.rows);
-  add(VKATTN_MATMUL_SPEC_COLUMNS, config.tile.columns);
+  add(VKATTN_MATMUL_SPEC_COLUMNS, config.columns);
   add(VKATTN_MATMUL_SPEC_INNER, config.tile.inner);
   return values;
 }

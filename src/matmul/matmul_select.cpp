@@ -63,6 +63,12 @@ constexpr std::array kTable{
     MatmulEntry{"lane", true, false, {0, 1, 4, 4}},
     MatmulEntry{"lane", false, true, {64, 1, 8, 4}},
 
+    // Rows share the few columns that are loaded; sums are at most 64. A lane reads whole blocks of quantised
+    // elements.
+    MatmulEntry{"lane_decode", true, false, {0, 16, 4, 4}},
+    MatmulEntry{"lane_decode", true, false, {0, 8, 8, 4}},
+    MatmulEntry{"lane_decode", true, false, {0, 8, 8, 32}},
+
     // Largest first; the small ones are for few rows or columns. A CPU is given tile only where it is asked
     // for.
     MatmulEntry{"tile", false, true, {256, 4, 4, 16}},
@@ -87,13 +93,18 @@ constexpr std::array kTable{
 
 std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
   const MatmulKernel lane{"lane", configure_matmul_lane};
+  const MatmulKernel lane_decode{"lane_decode", configure_matmul_lane_decode};
   const MatmulKernel tile{"tile", configure_matmul_tile};
   const MatmulKernel matrix{"matrix", configure_matmul_matrix, true};
   // The order of attention's kernels: CPU implementations run barriers as coroutines and emulate matrices,
-  // and before Xe2 Intel's matrices take more registers than there are.
-  if (capabilities.is_cpu()) return {lane, tile, matrix};
-  if (architecture(capabilities) == Architecture::kIntelGen12) return {tile, matrix, lane};
-  return {matrix, tile, lane};
+  // and before Xe2 Intel's matrices take more registers than there are. lane_decode takes few rows alone.
+  if (capabilities.is_cpu()) {
+    // It was not timed on lavapipe before Mesa 25, which the limit of loops tells.
+    if (capabilities.max_loop_iterations != 0) return {lane, lane_decode, tile, matrix};
+    return {lane_decode, lane, tile, matrix};
+  }
+  if (architecture(capabilities) == Architecture::kIntelGen12) return {tile, matrix, lane, lane_decode};
+  return {matrix, tile, lane, lane_decode};
 }
 
 /// Refuses a block size that the kernel does not use.

@@ -61,6 +61,7 @@ Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc, const Capabil
     MatmulConfig config;
     config.view = view_of(desc);
     config.tile = tile;
+    config.columns = tile.columns;
     config.workgroup_size = tile.threads;
     config.block_rows = block_rows(tile);
     config.block_columns = block_columns(tile);

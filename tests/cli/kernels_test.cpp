@@ -110,7 +110,7 @@ TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
   expect_pipelines(problem, "lane", {"lane"});
   expect_pipelines("matmul 60x50x64", "tile", {"tile"});
   const json kernels = json::parse(printed("kernels '" + problem + "' --json"))["kernels"];
-  ASSERT_EQ(kernels.size(), 3U);
+  ASSERT_EQ(kernels.size(), 4U);
   EXPECT_TRUE(has(named(kernels, "matrix")["reason"].get<std::string>(), "b q8_0")) << kernels;
   EXPECT_TRUE(
       has(printed("kernels '" + problem + "'"), "rows 60, columns 50, inner 64, f16 x q8_0 to f16, bias"));

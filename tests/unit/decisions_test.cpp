@@ -210,9 +210,10 @@ std::vector<Decision> of_product(const MatmulDesc& given, const Capabilities& c)
   const MatmulDesc desc = given.resolved();
   std::vector<Decision> decisions;
   for (const KernelSupport& support : kernel_support(given, c)) {
-    auto* const configure = support.kernel == "lane"   ? configure_matmul_lane
-                            : support.kernel == "tile" ? configure_matmul_tile
-                                                       : configure_matmul_matrix;
+    auto* const configure = support.kernel == "lane"          ? configure_matmul_lane
+                            : support.kernel == "lane_decode" ? configure_matmul_lane_decode
+                            : support.kernel == "tile"        ? configure_matmul_tile
+                                                              : configure_matmul_matrix;
     const auto config = configure(desc, c, matmul_tiles(support.kernel, c), {});
     decisions.push_back(decision_of(support.kernel, config, [&](const MatmulConfig& chosen) {
       const std::int64_t parts = must(choose_inner_split(chosen, c, 0)).parts;

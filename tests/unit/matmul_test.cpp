@@ -122,7 +122,7 @@ TEST(Matmul, BlockSizesThatAreAskedFor) {
 
 TEST(Matmul, ARefusedKernelIsPassedOver) {
   PlanOptions options;
-  options.refusals = {{"lane", "was wrong"}};
+  options.refusals = {{"lane_decode", "was wrong"}, {"lane", "was wrong"}};
   const auto others = must(detail::select_matmul_kernel(product_of(8, 8, 8).resolved(), cpu(), options));
   EXPECT_EQ(others.config.name, "tile");
   EXPECT_EQ(others.considered.front().reason, "was wrong");

@@ -64,7 +64,8 @@ typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
   const void* next;                      /**< null */
   /** use this kernel or fail: decode, lane, lane_decode, tile, matrix or matrix2; gradients have all but decode and
-      lane_decode, products lane, tile or matrix. Null: the best that accepts. Of a layer the kernel of its attention; not of appends and merges */
+      lane_decode, products all but decode and matrix2. Null: the best that accepts. Of a layer the kernel of its
+      attention; not of appends and merges */
   const char* kernel;
   VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
   /** work is cut so that no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs. Appends and merges have no
