@@ -57,6 +57,9 @@ struct DeviceDesc {
   /// own.
   const VkAllocationCallbacks* allocator = nullptr;
   Log log;  ///< of the device and everything made with it
+  /// What a Runtime on this device and driver has found (Capabilities::row_layouts). Block sizes that need to
+  /// know it are refused without, so that numbers of rows stand in matrices.
+  std::span<const RowLayout> row_layouts;
   /// Memory of the caller's for the parameters of bindings (PlanRequirements::parameter_bytes for each), in
   /// place of blocks that the library allocates; best the device's own, as executions read it and may write
   /// it. It is a part of a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible,

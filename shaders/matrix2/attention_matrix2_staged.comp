@@ -29,12 +29,23 @@
 #include "matrix2/softmax.glsl"
 #include "matrix2/stages.glsl"
 
+// Queries that registers have no room for come from the stage.
+void multiply_queries(inout ScoreMatrix scores, KeyMatrix key_block, uint block) {
+  if (block < kHeldBlocks) {
+    scores = coopMatMulAdd(queries[block], key_block, scores);
+  } else {
+    QueryMatrix staged;
+    load_staged_queries(staged, block);
+    scores = coopMatMulAdd(staged, key_block, scores);
+  }
+}
+
 void compute_scores(out ScoreMatrix scores) {
   scores = ScoreMatrix(0.0);
   [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     KeyMatrix key_block;
     load_keys(key_block, b);
-    scores = coopMatMulAdd(queries[b], key_block, scores);
+    multiply_queries(scores, key_block, b);
   }
 }
 
@@ -74,21 +85,12 @@ void process_tile(int first_key, int following_key, bool sees, bool masked) {
   workgroup_barrier();  // keys are complete; values were read
 }
 
-// The factor of a row's sums.
-float output_factor(const in uint row, const in uint column, const in float total) {
-  return total == 0.0 ? 0.0 : drop_scale() / total;
-}
-
 void store_rows() {
   finish_rows();
-  RowMatrix factors;
-  coopMatPerElementNV(factors, row_sum, output_factor);
-  SumMatrix sum_factors;
-  VKATTN_SPREAD_SUMS(sum_factors, factors);
-  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
-    sums[b] = sums[b] * sum_factors;
-    // A separate multiplication: the factor may be so small that a device takes it for 0.
-    if (kValuesQuantised) sums[b] = sums[b] * value_head_scale();
+  divide_sums();
+  // A separate multiplication: the factor may be so small that a device takes it for 0.
+  if (kValuesQuantised) {
+    [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * value_head_scale();
   }
   VKATTN_MATRIX_STEPS(kValueBlocks, store_block)
 }
