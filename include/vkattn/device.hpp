@@ -57,9 +57,6 @@ struct DeviceDesc {
   /// own.
   const VkAllocationCallbacks* allocator = nullptr;
   Log log;  ///< of the device and everything made with it
-  /// What a Runtime on this device and driver has found (Capabilities::row_layouts). Block sizes that need to
-  /// know it are refused without, so that numbers of rows stand in matrices.
-  std::span<const RowLayout> row_layouts;
   /// Memory of the caller's for the parameters of bindings (PlanRequirements::parameter_bytes for each), in
   /// place of blocks that the library allocates; best the device's own, as executions read it and may write
   /// it. It is a part of a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible,
@@ -73,6 +70,9 @@ struct DeviceDesc {
   VkDeviceSize parameter_size = 0;    ///< bytes from there on
   void* parameter_data = nullptr;     ///< where byte parameter_offset is mapped
   /// @}
+  /// What a Runtime on this device and driver has found (Capabilities::row_layouts). Block sizes of matrix2
+  /// that need to know it are refused without it; its others do without.
+  std::span<const RowLayout> row_layouts;
 };
 
 /// A handle to a borrowed device: its function table and its Capabilities. Cheap to copy, immutable, safe to

@@ -18,6 +18,18 @@
 //   memory         each multiply-add reads 2 / (kSubgroups * kRows) bytes of K and V = 1/64
 //   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/8
 //
+// With numbers of rows in lanes (VKATTN_MATRIX2_ROWS_IN_LANES): 4 subgroups, 32 rows x 32 keys, 4 rows of a lane, queries of
+// 2 of 8 blocks of 16 dims in registers, 128 dims in Q, K and V in blocks of 16.
+//   registers      of a lane: (kRows * (value dims + kKeys) + kRows * held dims / 2 + (kKeys + kRows) * block dims / 2) / 32 +
+//                  3 * kLaneRows + 4 * the larger of kKeyFetches and kValueFetches = (5120 + 512 + 512) / 32 + 12 + 16 = 220
+//   shared memory  16 * (32 * (17 + 17) + 128 * 13) = 44,032
+//   memory         1/64 byte of K and V, as above
+//   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/16, and one of Q K^T 96 / 128 * 2 / kKeys = 3/64 of Q
+//
+// Not taken, by these sums: all queries in registers, 260; all in the stage, 52,224 bytes of NVIDIA's 49,152; 64 keys at 128
+// dims, 260 registers without any query. Tried on an H100 and lost, by docs/trials/h100.md: values fetched after the softmax; 4 subgroups
+// of 16 rows with numbers of rows in matrices, which spill.
+//
 // This form fixes an order that the workgroup-scope form leaves to the driver: a tile's values travel while its scores are
 // computed, and the next tile's keys while its values are multiplied, so that two barriers a tile are enough. Scores and
 // probabilities stay in matrices, see matrix2/softmax.glsl.

@@ -77,6 +77,7 @@ Result<void> probe_rows(const Runtime& runtime, const AttentionDesc& desc, std::
   if (!*layout) return {};
   Capabilities more = known;
   more.row_layouts.push_back(**layout);
+  state.former_devices.push_back(*state.device);
   state.device = state.device->state().seen_through(std::move(more));
   return {};
 }
