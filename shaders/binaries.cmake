@@ -79,7 +79,7 @@ vkattn_shader(attention_weights_words_features core passes/attention_weights.com
 
 vkattn_shader(attention_gather                 core passes/attention_gather.comp)
 # Finds which rows of matrices a lane has, for the form `lanes`.
-vkattn_shader(row_probe                        core passes/row_probe.comp FORM matrix matrix2)
+vkattn_shader(matrix_row_probe                 core passes/matrix_row_probe.comp FORM matrix matrix2)
 vkattn_shader(attention_merge                  core passes/attention_merge.comp)
 
 # The backward pass only has forms with features.

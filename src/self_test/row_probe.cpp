@@ -13,7 +13,7 @@ namespace vkattn::detail {
 
 namespace {
 
-constexpr const char* kProbeShader = "row_probe";
+constexpr const char* kProbeShader = "matrix_row_probe";
 
 ProgramTensor probe_tensor(const char* name, std::size_t words, bool written,
                            const Capabilities& capabilities) {

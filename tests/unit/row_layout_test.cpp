@@ -250,7 +250,7 @@ TEST(RowLayouts, AreUsedWhereBlockSizesAskForThem) {
 TEST(RowLayouts, AreNoDefault) {
   const Capabilities device =
       changed(probed({32, 32, 16, 32, 4, 3, 0x41, 0x21}), [](auto& c) { c.matrix2_workgroup_scope = false; });
-  for (const char* problem : {"h8 1024x1024 d64 f16", "h8 1024x1024 d192 f16", "4x4 d128 f16"}) {
+  for (const char* problem : {"h8 1024x1024 d64 f16", "h8 1024x1024 d128 f16 page=16", "4x4 d128 f16"}) {
     const AttentionDesc desc = desc_of(problem);
     const KernelConfig config = must(select_kernel(desc, device, {.kernel = "matrix2"})).config;
     EXPECT_EQ(config.tile.columns, 0U) << problem;
