@@ -1,7 +1,7 @@
-// Numbers of a matrix's rows (maxima, sums, factors) in lanes. A lane has an array of kLaneRows numbers: those of the rows that
-// its components of an accumulator of subgroup scope belong to. Lanes that share these rows hold equal numbers, or parts of
-// them. Where a driver keeps which element is not said by any extension. A probe finds it (shaders/passes/matrix_row_probe.comp), and
-// the host gives it as constants (src/kernels/row_layout.hpp):
+// Numbers of a matrix's rows (maxima, sums, factors) in lanes. A lane has an array of kLaneRows numbers: those of the rows
+// that its components of an accumulator of subgroup scope belong to. Lanes that share these rows hold equal numbers, or parts
+// of them. Where a driver keeps which element is not said by any extension. A probe finds it
+// (shaders/passes/matrix_row_probe.comp), and the host gives it as constants (src/kernels/row_layout.hpp):
 //   uint score_row(i), sum_row(i)   the number in the lane of the row of component i of scores, of sums
 //   float row_maximum(x)            the largest x of the lanes that share a row
 //   float row_total(x)              the sum of their x

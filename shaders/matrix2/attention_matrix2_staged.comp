@@ -27,8 +27,9 @@
 //   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/16, and one of Q K^T 96 / 128 * 2 / kKeys = 3/64 of Q
 //
 // Not taken, by these sums: all queries in registers, 260; all in the stage, 52,224 bytes of NVIDIA's 49,152; 64 keys at 128
-// dims, 260 registers without any query. Tried on an H100 and lost, by docs/trials/h100.md: values fetched after the softmax; 4 subgroups
-// of 16 rows with numbers of rows in matrices, which spill.
+// dims, 260 registers without any query.
+// Tried on an H100 and lost (docs/trials/h100.md): values fetched after the softmax, 155 TFLOP/s in place of 168; 4 subgroups
+// of 16 rows with numbers of rows in matrices, which spill, 126.
 //
 // This form fixes an order that the workgroup-scope form leaves to the driver: a tile's values travel while its scores are
 // computed, and the next tile's keys while its values are multiplied, so that two barriers a tile are enough. Scores and
