@@ -70,6 +70,18 @@ TEST_F(LaneRows, InParts) {
   EXPECT_TRUE(runs_right(runtime(), "h2 5x193 d16 f16 lse sinks", options));
 }
 
+/// Some blocks of the queries' dims are in registers, the others in shared memory.
+TEST_F(LaneRows, QueriesInTwoPlaces) {
+  const TileSizes sizes = tile(2, 8, 8);
+  probe_rows_of(runtime(), sizes);
+  RunOptions options = in(sizes);
+  options.inspect = [](const AttentionPlan& plan) {
+    if (capabilities().subgroup_size != 8) return;  // more lanes have room for all
+    EXPECT_TRUE(has(plan.describe(), "queries of 80 of 112 dims in registers")) << plan.describe();
+  };
+  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 20x40 d112 f16 causal align=bottom-right lse", options));
+}
+
 /// The device with another layout of all matrices.
 template <class Change>
 Device device_of_layout(const Runtime& runtime, Change change) {

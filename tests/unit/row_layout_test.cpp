@@ -71,6 +71,12 @@ TEST(RowLayouts, OfNvidia) {
   const RowLayout two = decode_row_layout(wide, words_of(wide, nvidia(32, 32), nvidia(32, 16, false)));
   EXPECT_EQ(two, (RowLayout{32, 32, 16, 32, 4, 3, 1 | 4 << 4, 1 | 2 << 4}));
   EXPECT_TRUE(is_usable(two));
+  // Sums in which other bits stand for rows 8 and 16 further down: their order follows from the rows.
+  const PlaceOf exchanged = [](std::uint32_t lane, std::uint32_t i) {
+    return nvidia(32, 16, false)(lane, (i & ~6U) | (i >> 1U & 1U) << 2U | (i >> 2U & 1U) << 1U);
+  };
+  EXPECT_EQ(decode_row_layout(wide, words_of(wide, nvidia(32, 32), exchanged)),
+            (RowLayout{32, 32, 16, 32, 4, 3, 1 | 4 << 4, 2 | 1 << 4}));
   // 48 columns: the number of components is no power of two, and the bits of rows are below it.
   const RowLayout odd = sizes_of(32, 48, 16, 32);
   EXPECT_EQ(decode_row_layout(odd, words_of(odd, nvidia(32, 48, false), nvidia(32, 16))).score_row_bits,
@@ -181,6 +187,8 @@ TEST(RowLayouts, NonsenseIsNotUsed) {
       std::swap(words[kFirst + 16 + at], words[kFirst + 16 + at + 2]);
   });
   refused("components differ", [](auto& words) { std::swap(words[kFirst], words[kFirst + 2]); });
+  refused("a lane differs in components that no other number follows from",
+          [](auto& words) { std::swap(words[kFirst + 16 + 1], words[kFirst + 16 + 3]); });
   refused("lanes share rows in another way", [](auto& words) {
     std::swap_ranges(words.begin() + kFirst + 16, words.begin() + kFirst + 32, words.begin() + kFirst + 64);
   });
