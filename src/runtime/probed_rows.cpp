@@ -8,6 +8,7 @@
 #include "kernels/kernel.hpp"
 #include "kernels/row_layout.hpp"
 #include "kernels/tile_table.hpp"
+#include "runtime/runtime_state.hpp"
 #include "self_test/row_probe.hpp"
 
 namespace vkattn {

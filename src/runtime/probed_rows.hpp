@@ -3,7 +3,7 @@
 
 #include <vkattn/runtime.hpp>
 
-#include "runtime/runtime_state.hpp"
+#include <string_view>
 
 namespace vkattn::detail {
 
