@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "kernels/row_layout.hpp"
-#include "kernels/select.hpp"
 #include "made_up_device.hpp"
 #include "shared/attention_constants.h"
 #include "shared/row_probe_constants.h"
 #include "support/must.hpp"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -217,10 +218,10 @@ Capabilities probed(const RowLayout& layout) {
 TEST(RowLayouts, AreUsedWhereBlockSizesAskForThem) {
   const RowLayout layout{32, 32, 16, 32, 4, 3, 1 | 4 << 4, 1 | 2 << 4};
   const AttentionDesc desc = desc_of("h8 1024x1024 d128 f16");
-  PlanOptions options{.kernel = "matrix2", .tile = TileSizes{0, 4, 4, 32, 32, 0}};
-  const KernelConfig config = must(select_kernel(desc, probed(layout), options)).config;
+  const TileSizes tile{0, 4, 4, 32, 32, 0};
+  const KernelConfig config = must(configure_matrix2(desc, probed(layout), {&tile, 1}));
   EXPECT_EQ(config.shader, "attention_matrix2_staged_lanes");
-  EXPECT_EQ(config.tile, *options.tile);
+  EXPECT_EQ(config.tile, tile);
   EXPECT_EQ(config.rows_per_workgroup, 128U);
   EXPECT_LE(config.shared_bytes, 49152U);
   EXPECT_TRUE(has(config.summary, "numbers of 4 rows in a lane, queries of 32 of 128 dims in registers"));
@@ -233,8 +234,8 @@ TEST(RowLayouts, AreUsedWhereBlockSizesAskForThem) {
     EXPECT_EQ(constant(config, static_cast<std::uint32_t>(id)), value);
 
   const auto reason = [&](const Capabilities& c) {
-    const auto selection = select_kernel(desc, c, options);
-    return selection.ok() ? std::string() : selection.error().message;
+    const auto chosen = configure_matrix2(desc, c, {&tile, 1});
+    return chosen.ok() ? std::string() : chosen.error().message;
   };
   EXPECT_TRUE(has(reason(with_workgroup_scope()), "subgroup shuffles"));
   EXPECT_TRUE(
@@ -260,8 +261,9 @@ TEST(RowLayouts, AreNoDefault) {
       changed(probed({32, 32, 16, 32, 4, 3, 0x41, 0x21}), [](auto& c) { c.matrix2_workgroup_scope = false; });
   for (const char* problem : {"h8 1024x1024 d64 f16", "h8 1024x1024 d128 f16 page=16", "4x4 d128 f16"}) {
     const AttentionDesc desc = desc_of(problem);
-    const KernelConfig config = must(select_kernel(desc, device, {.kernel = "matrix2"})).config;
+    const KernelConfig config = must(configure_matrix2(desc, device, table_tiles("matrix2", desc, device)));
     EXPECT_EQ(config.tile.columns, 0U) << problem;
+    if (!built_shader(shader_binaries(), "attention_matrix2_staged_lanes")) continue;  // no candidate either
     std::size_t found = 0;
     for (const KernelTile& candidate : tuning_candidates(desc, device)) found += candidate.tile.columns == 4;
     EXPECT_EQ(found, 1U) << problem << ": the one whose layout is known";
