@@ -112,6 +112,10 @@ class Tuner {
   }
 
   Result<TuneOutcome> run() {
+    if (problem_.problem.operation == Operation::kForward) {
+      if (Result<void> status = runtime_.probe_row_layouts(problem_.problem.desc); !status)
+        return status.error();
+    }
     const std::vector<Candidate> candidates =
         candidates_of(problem_.problem, runtime_.device().capabilities(), options_.plan);
     if (candidates.empty()) return failed("no kernel can run this problem on this device");

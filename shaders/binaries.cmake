@@ -38,6 +38,10 @@ vkattn_form(fetched DEFINES VKATTN_MATRIX2_FETCHED=1)
 # Matrices of subgroup scope, from shared memory.
 vkattn_form(staged DEFINES VKATTN_MATRIX2_STAGED=1)
 
+# Numbers of rows are kept in lanes, in registers of their own.
+vkattn_form(lanes DEFINES VKATTN_MATRIX2_ROWS_IN_LANES=1
+            GLSL_EXTENSIONS GL_KHR_shader_subgroup_shuffle GL_KHR_shader_subgroup_vote)
+
 # Each kernel has two binaries. _features adds the bindings of masks, caches, lengths and the like, which simple problems
 # do without.
 function(attention NAME FILE)
@@ -64,6 +68,7 @@ attention(matrix2               matrix2/attention_matrix2.comp FORM 16bit matrix
 attention(matrix2_bfloat16      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup bfloat16)
 attention(matrix2_staged        matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged)
 attention(matrix2_staged_steps  matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged steps)
+attention(matrix2_staged_lanes  matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged steps lanes)
 
 # Passes before and after the kernels.
 attention(combine               passes/attention_combine.comp  FORM 16bit)
@@ -73,6 +78,8 @@ vkattn_shader(attention_weights_features       core passes/attention_weights.com
 vkattn_shader(attention_weights_words_features core passes/attention_weights.comp    FORM features)
 
 vkattn_shader(attention_gather                 core passes/attention_gather.comp)
+# Finds which rows of matrices a lane has, for the form `lanes`.
+vkattn_shader(matrix_row_probe                 core passes/matrix_row_probe.comp FORM matrix matrix2)
 vkattn_shader(attention_merge                  core passes/attention_merge.comp)
 
 # The backward pass only has forms with features.

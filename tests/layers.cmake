@@ -41,11 +41,11 @@ set(c_headers ${problem_headers} capabilities_file supports device_features pipe
     multi_head_attention operations plan_key self_test tuning vkattn)
 set(score_may c)
 set(score_headers score_function score_shaders vkattn)
-set(self_test_may spirv vulkan attention kernels backward matmul reference)
+set(self_test_may spirv vulkan attention kernels program backward matmul reference)
 set(self_test_headers ${problem_headers} kernels tuning bindings plan attention_plan backward matmul self_test)
 set(reference_may "")
 set(reference_headers ${problem_headers} kernels tuning bindings plan backward matmul)
-set(runtime_may spirv vulkan attention kernels)
+set(runtime_may spirv vulkan attention kernels self_test)
 set(runtime_headers ${problem_headers} capabilities_file supports device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention operations self_test runtime safetensors)
 
 # The folders of bench/ and cli/, and the headers of src/ that they may include: the tables that the laboratory walks, the headers

@@ -53,6 +53,26 @@ struct FlexibleMatrix {
   std::uint32_t workgroup_invocations = 0;  ///< with workgroup scope: the size that a workgroup must have
 };
 
+/// Where a driver keeps the rows of accumulators (matrices of float32 sums) of subgroup scope. No extension
+/// tells it: a probe on the device does (Runtime::probe_row_layouts). It is of a pair of matrices with the
+/// same rows, scores and sums, in which a lane has components of the same rows.
+struct RowLayout {
+  std::uint32_t rows = 0;           ///< of both matrices
+  std::uint32_t score_columns = 0;  ///< of scores
+  std::uint32_t sum_columns = 0;    ///< of sums
+  std::uint32_t lanes = 0;          ///< of the subgroup
+  /// Rows that a lane has components of, a power of two up to 32. 0: rows lie in a way that the numbers below
+  /// cannot tell, and no kernel uses them.
+  std::uint32_t lane_rows = 0;
+  std::uint32_t lane_bits = 0;  ///< lanes whose numbers differ in these bits alone have the same rows
+  /// The bits of a component's number that are the row's number in its lane: bits 4 b .. 4 b + 3 name bit b.
+  /// @{
+  std::uint32_t score_row_bits = 0;
+  std::uint32_t sum_row_bits = 0;
+  /// @}
+  [[nodiscard]] bool operator==(const RowLayout&) const = default;  ///< equal in every member
+};
+
 /// Facts of one device. A feature counts only where it is supported and enabled. At first there is none, and
 /// most limits are the least that Vulkan allows.
 struct Capabilities {
@@ -127,6 +147,7 @@ struct Capabilities {
   std::uint32_t max_flexible_matrix_dimension = 0;  ///< the most that their m, n and k may be
   std::uint32_t max_matrix_workgroup_size = 0;      ///< of workgroups that hold matrices of workgroup scope
   std::uint32_t matrix_reserved_shared_bytes = 0;   ///< that such matrices take of max_shared_memory_bytes
+  std::vector<RowLayout> row_layouts;               ///< that were probed; empty at first
 
   /// A driver that computes on the host, such as lavapipe: other block sizes, and no limit on dispatch times.
   [[nodiscard]] bool is_cpu() const { return device_type == DeviceType::kCpu; }

@@ -70,6 +70,9 @@ struct DeviceDesc {
   VkDeviceSize parameter_size = 0;    ///< bytes from there on
   void* parameter_data = nullptr;     ///< where byte parameter_offset is mapped
   /// @}
+  /// What a Runtime on this device and driver has found (Capabilities::row_layouts). Block sizes of matrix2
+  /// that need to know it are refused without it; its others do without.
+  std::span<const RowLayout> row_layouts;
 };
 
 /// A handle to a borrowed device: its function table and its Capabilities. Cheap to copy, immutable, safe to

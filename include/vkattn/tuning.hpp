@@ -19,7 +19,7 @@ namespace vkattn {
 struct TileSizes {
   std::uint32_t threads = 0;    ///< invocations of a workgroup
   std::uint32_t subgroups = 0;  ///< of a workgroup, for kernels that count in subgroups
-  std::uint32_t columns = 0;    ///< threads along the keys of a block
+  std::uint32_t columns = 0;    ///< threads along the keys of a block; of matrix2, lanes that share a row
   std::uint32_t rows = 0;  ///< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup
   std::uint32_t keys = 0;  ///< keys of a step or block; of the tile kernel, keys of an invocation
   std::uint32_t dims = 0;  ///< head dims staged at a time

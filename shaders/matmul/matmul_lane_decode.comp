@@ -141,7 +141,7 @@ void store_sums(Block block) {
 void main() {
   const uint unit = first_unit_of_group(1);
   if (!has_unit(unit)) return;  // uniform over the workgroup, so no barrier is missed
-  const Block block = block_of(unit, kRows, kColumns);
+  const Block block = block_of(unit, kRows, kColumns, 1);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     a_index[r] = a_outer(block.batch, min(block.first_row + r, params.rows - 1u));
   }

@@ -18,6 +18,19 @@
 //   memory         each multiply-add reads 2 / (kSubgroups * kRows) bytes of K and V = 1/64
 //   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/8
 //
+// With numbers of rows in lanes (VKATTN_MATRIX2_ROWS_IN_LANES): 4 subgroups, 32 rows x 32 keys, 4 rows of a lane, queries of
+// 2 of 8 blocks of 16 dims in registers, 128 dims in Q, K and V in blocks of 16.
+//   registers      of a lane: (kRows * (value dims + kKeys) + kRows * held dims / 2 + (kKeys + kRows) * block dims / 2) / 32 +
+//                  3 * kLaneRows + 4 * the larger of kKeyFetches and kValueFetches = (5120 + 512 + 512) / 32 + 12 + 16 = 220
+//   shared memory  16 * (32 * (17 + 17) + 128 * 13) = 44,032
+//   memory         1/64 byte of K and V, as above
+//   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/16, and one of Q K^T 96 / 128 * 2 / kKeys = 3/64 of Q
+//
+// Not taken, by these sums: all queries in registers, 260; all in the stage, 52,224 bytes of NVIDIA's 49,152; 64 keys at 128
+// dims, 260 registers without any query.
+// Tried on an H100 and lost (docs/trials/h100.md): values fetched after the softmax, 155 TFLOP/s in place of 168; 4 subgroups
+// of 16 rows with numbers of rows in matrices, which spill, 126.
+//
 // This form fixes an order that the workgroup-scope form leaves to the driver: a tile's values travel while its scores are
 // computed, and the next tile's keys while its values are multiplied, so that two barriers a tile are enough. Scores and
 // probabilities stay in matrices, see matrix2/softmax.glsl.
@@ -29,12 +42,23 @@
 #include "matrix2/softmax.glsl"
 #include "matrix2/stages.glsl"
 
+// Queries that registers have no room for come from the stage.
+void multiply_queries(inout ScoreMatrix scores, KeyMatrix key_block, uint block) {
+  if (block < kHeldBlocks) {
+    scores = coopMatMulAdd(queries[block], key_block, scores);
+  } else {
+    QueryMatrix staged;
+    load_staged_queries(staged, block);
+    scores = coopMatMulAdd(staged, key_block, scores);
+  }
+}
+
 void compute_scores(out ScoreMatrix scores) {
   scores = ScoreMatrix(0.0);
   [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     KeyMatrix key_block;
     load_keys(key_block, b);
-    scores = coopMatMulAdd(queries[b], key_block, scores);
+    multiply_queries(scores, key_block, b);
   }
 }
 
@@ -74,21 +98,12 @@ void process_tile(int first_key, int following_key, bool sees, bool masked) {
   workgroup_barrier();  // keys are complete; values were read
 }
 
-// The factor of a row's sums.
-float output_factor(const in uint row, const in uint column, const in float total) {
-  return total == 0.0 ? 0.0 : drop_scale() / total;
-}
-
 void store_rows() {
   finish_rows();
-  RowMatrix factors;
-  coopMatPerElementNV(factors, row_sum, output_factor);
-  SumMatrix sum_factors;
-  VKATTN_SPREAD_SUMS(sum_factors, factors);
-  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
-    sums[b] = sums[b] * sum_factors;
-    // A separate multiplication: the factor may be so small that a device takes it for 0.
-    if (kValuesQuantised) sums[b] = sums[b] * value_head_scale();
+  divide_sums();
+  // A separate multiplication: the factor may be so small that a device takes it for 0.
+  if (kValuesQuantised) {
+    [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * value_head_scale();
   }
   VKATTN_MATRIX_STEPS(kValueBlocks, store_block)
 }

@@ -27,6 +27,8 @@ layout(constant_id = VKATTN_SPEC_MATRIX2_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_MATRIX2_HEAD_BLOCK) const uint kHeadBlock = 32;    // dims of one matrix of Q or K
 layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_BLOCK) const uint kValueBlock = 32;  // dims of one matrix of V or O
 layout(constant_id = VKATTN_SPEC_MATRIX2_ROW_COLUMNS) const uint kRowColumns = 32;
+// Blocks of head dims of which queries stay in registers. The workgroup-scope form holds all.
+layout(constant_id = VKATTN_SPEC_MATRIX2_HELD_BLOCKS) const uint kHeldBlocks = 1;
 layout(constant_id = VKATTN_SPEC_MATRIX2_QUERY_TENSOR) const bool kQueryTensor = false;
 layout(constant_id = VKATTN_SPEC_MATRIX2_KEY_LOADS8) const bool kKeyLoads8 = false;
 layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_LOADS8) const bool kValueLoads8 = false;

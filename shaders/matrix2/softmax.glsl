@@ -1,16 +1,29 @@
-// Online softmax on the matrices of the matrix2 kernel: numbers of rows, functions of an element, and steps on scores.
+// Online softmax on the matrices of the matrix2 kernel: numbers of rows, functions of an element, and steps on scores. Numbers
+// of rows are matrices of few columns, or stand in lanes (VKATTN_MATRIX2_ROWS_IN_LANES, lib/lane_rows.glsl).
 #ifndef VKATTN_MATRIX2_SOFTMAX
 #define VKATTN_MATRIX2_SOFTMAX
 
+#ifndef VKATTN_MATRIX2_ROWS_IN_LANES
+#define VKATTN_MATRIX2_ROWS_IN_LANES 0
+#endif
+
 #include "lib/dropout.glsl"
 #include "lib/key_walk.glsl"
+#if VKATTN_MATRIX2_ROWS_IN_LANES
+#include "lib/lane_rows.glsl"
+#else
 #include "lib/matrix2_rows.glsl"
+#endif
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/matrix_quantised.glsl"
 #include "lib/scores.glsl"
 #include "lib/softmax_start.glsl"
 #include "matrix2/matrices.glsl"
+
+#if VKATTN_MATRIX2_ROWS_IN_LANES
+#extension GL_KHR_shader_subgroup_vote : require
+#endif
 
 // A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom when it was last raised;
 // it is raised again when a score exceeds it by more than kLimit. So probabilities use float16's range: at most 2^15, and
@@ -19,10 +32,7 @@
 const float kHeadroom = 7.0;
 const float kLimit = 15.0;
 
-QueryMatrix queries[kHeadBlocks];
 SumMatrix sums[kValueBlocks];
-RowMatrix row_reference;
-RowMatrix row_sum;
 
 // Functions of an element read these globals: the driver would copy an argument for every element.
 TilePosition tile;
@@ -31,8 +41,6 @@ int kv_length;  // of the batch entry
 KeyRange keys;  // that the whole tile sees of this part
 
 // Functions of an element. Their arguments are its row and column in the matrix, its value, and what the caller adds.
-
-float plus(const in float a, const in float b) { return a + b; }
 
 ScoreRow score_row_at(uint row) {
   const uint packed = min(first_row + row, packed_row_count() - 1u);
@@ -100,11 +108,121 @@ float store_row_lse(const in uint row, const in uint column, const in float tota
   return total;
 }
 
+// The factor of a row's sums.
+float output_factor(const in uint row, const in uint column, const in float total) {
+  return total == 0.0 ? 0.0 : drop_scale() / total;
+}
+
 void finish_scores(inout ScoreMatrix scores, int first_key, bool masked) {
   scores = scores * (params.scale_log2 * key_head_scale());
   if (kFinishesScores) coopMatPerElementNV(scores, scores, finish, first_key, masked);
   if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
 }
+
+#if VKATTN_MATRIX2_ROWS_IN_LANES
+
+QueryMatrix queries[kHeldBlocks == 0 ? 1 : kHeldBlocks];
+
+const uint kScores = kRows * kKeys / kLanes;  // components of a lane
+const uint kSums = kRows * kValueBlock / kLanes;
+
+float row_reference[kLaneRows];
+float row_sum[kLaneRows];  // of the lane's own components, until finish_rows()
+// Packed rows without first_row, which only a function of an element is told.
+uint row_numbers[kLaneRows];
+
+float number_of_row(const in uint row, const in uint column, const in float element) { return float(row); }
+
+void find_rows() {
+  SumMatrix numbers = SumMatrix(0.0);
+  coopMatPerElementNV(numbers, numbers, number_of_row);
+  [[unroll]] for (uint i = 0; i < kSums; ++i) row_numbers[sum_row(i)] = uint(numbers[i]);
+}
+
+void multiply_sums(const in float factors[kLaneRows]) {
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+    [[unroll]] for (uint i = 0; i < kSums; ++i) sums[b][i] = sums[b][i] * factors[sum_row(i)];
+  }
+}
+
+// Rescales all sums to other references.
+void change_references(const in float references[kLaneRows]) {
+  float factors[kLaneRows];
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) {
+    factors[r] = rescale(0u, 0u, row_reference[r], references[r]);
+    row_reference[r] = references[r];
+    row_sum[r] = row_sum[r] * factors[r];
+  }
+  multiply_sums(factors);
+}
+
+// Most tiles raise no reference, which a vote of the subgroup tells.
+void raise_references(ScoreMatrix scores) {
+  float references[kLaneRows];
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) references[r] = kHiddenScore;
+  [[unroll]] for (uint i = 0; i < kScores; ++i) references[score_row(i)] = max(references[score_row(i)], scores[i]);
+  bool is_raised = false;
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) {
+    references[r] = raise(0u, 0u, row_reference[r], row_maximum(references[r]));
+    is_raised = is_raised || references[r] != row_reference[r];
+  }
+  if (subgroupAny(is_raised)) change_references(references);
+}
+
+// Turns scores into probabilities and raises the rows' references. Probabilities are summed before they are rounded: rounded
+// ones would put the log-sum-exp off by 2^-11.
+void update_softmax(inout ScoreMatrix scores, bool masked) {
+  raise_references(scores);
+  [[unroll]] for (uint i = 0; i < kScores; ++i) {
+    const float reference = row_reference[score_row(i)];
+    const float element = looks_for_hidden(masked) ? masked_probability(0u, 0u, scores[i], reference)
+                                                   : probability(0u, 0u, scores[i], reference);
+    scores[i] = element;
+    row_sum[score_row(i)] += element;
+  }
+}
+
+void begin_sums() {
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) {
+    row_reference[r] = kHiddenScore;
+    row_sum[r] = 0.0;
+  }
+}
+
+// Adds the rows' starts. It comes last: probabilities relative to a start far above the scores would not fit 16 bits.
+void add_starts() {
+  float references[kLaneRows];
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) references[r] = raise_to_start(row_numbers[r], 0u, row_reference[r]);
+  change_references(references);
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) row_sum[r] = add_start(row_numbers[r], 0u, row_sum[r], references[r]);
+}
+
+// Sums the parts of rows over lanes, adds the rows' starts and stores log-sum-exps.
+void finish_rows() {
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) row_sum[r] = row_total(row_sum[r]);
+  if (!kHasStart && !kHasLse && !kSplitKv) return;
+  find_rows();
+  if (kHasStart) add_starts();
+  if ((kHasLse || kSplitKv) && is_first_of_row()) {
+    [[unroll]] for (uint r = 0; r < kLaneRows; ++r) store_row_lse(row_numbers[r], 0u, row_sum[r], row_reference[r]);
+  }
+}
+
+// After finish_rows().
+void divide_sums() {
+  float factors[kLaneRows];
+  [[unroll]] for (uint r = 0; r < kLaneRows; ++r) factors[r] = output_factor(0u, 0u, row_sum[r]);
+  multiply_sums(factors);
+}
+
+#else
+
+QueryMatrix queries[kHeadBlocks];
+RowMatrix row_reference;
+RowMatrix row_sum;
+
+float plus(const in float a, const in float b) { return a + b; }
 
 // Rescales all sums to other references.
 void change_references(RowMatrix reference) {
@@ -161,5 +279,16 @@ void finish_rows() {
   if (kHasStart) add_starts();
   if (kHasLse || kSplitKv) coopMatPerElementNV(row_sum, row_sum, store_row_lse, row_reference);
 }
+
+// After finish_rows().
+void divide_sums() {
+  RowMatrix factors;
+  coopMatPerElementNV(factors, row_sum, output_factor);
+  SumMatrix sum_factors;
+  VKATTN_SPREAD_SUMS(sum_factors, factors);
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+}
+
+#endif
 
 #endif

@@ -1,7 +1,8 @@
 // Moves the staged form's tiles to shared memory, and from there into matrices. A workgroup stages a tile of keys and values
 // once for all of its subgroups, each of which owns kRows rows. Quantised elements are float8. They are decoded when they are
 // placed, so that nothing waits for the loads before that.
-//   void load_queries()          the subgroup's queries, through the stage
+//   void load_queries()          the subgroup's queries, through the stage; those of blocks from kHeldBlocks on stay there,
+//                                for load_staged_queries(queries, b)
 //   void fetch_keys(first_key)   a thread's part of a tile, from memory to registers
 //   void place_keys()            from registers to the stage
 //   void load_keys(keys, b)      dims of block b of all keys of the tile, from the stage to a matrix
@@ -31,14 +32,20 @@ const uint kValueVectors = kValueBlocks * kValueBlock / 8;
 const uint kKeyStride8 = VKATTN_MATRIX_STRIDE(kHeadBlocks * kHeadBlock);
 const uint kValueStride8 = VKATTN_MATRIX_STRIDE(kValueBlocks * kValueBlock);
 const uint kFirstValue = kKeys * kKeyStride8;  // in the stage
+// Vectors of a row's queries that go to registers, and strides of rows of both parts.
+const uint kHeldVectors = kHeldBlocks * kHeadBlock / 8;
+const uint kHeldStride8 = VKATTN_MATRIX_STRIDE(kHeldBlocks * kHeadBlock);
+const uint kStagedStride8 = VKATTN_MATRIX_STRIDE((kHeadBlocks - kHeldBlocks) * kHeadBlock);
+const uint kFirstStaged = VKATTN_MATRIX2_TILE_STAGE4(kBlockRows, kKeys, kHeadBlocks * kHeadBlock, kHeldBlocks * kHeadBlock,
+                                                     kValueBlocks * kValueBlock, kValueBlock);
 const uint kKeyFetches = (kKeys * kHeadVectors + kThreads - 1) / kThreads;
 const uint kValueFetches = (kKeys * kValueVectors + kThreads - 1) / kThreads;
 // The stride of a subgroup's output block on its way to memory, in float32.
 const uint kOutputStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kValueBlock);
 
-// Queries; then keys, with values behind them; at the end outputs.
-shared uvec4 stage[VKATTN_MATRIX2_STAGE4(kBlockRows, kKeys, kHeadBlocks * kHeadBlock, kValueBlocks * kValueBlock,
-                                         kValueBlock)];
+// Queries for registers; then keys, with values behind them; at the end outputs. Behind it queries that stay.
+shared uvec4 stage[VKATTN_MATRIX2_STAGE4(kBlockRows, kKeys, kHeadBlocks * kHeadBlock, kHeldBlocks * kHeadBlock,
+                                         kValueBlocks * kValueBlock, kValueBlock)];
 
 uvec4 key_fetch[kKeyFetches];
 uvec4 value_fetch[kValueFetches];
@@ -109,16 +116,27 @@ void load_values(out ValueMatrix matrix, uint block) {
               gl_CooperativeMatrixLayoutRowMajor);
 }
 
+// The place in the stage of a vector of a row of queries.
+uint query_place(uint row, uint vector) {
+  return vector < kHeldVectors ? row * kHeldStride8 + vector
+                               : kFirstStaged + row * kStagedStride8 + vector - kHeldVectors;
+}
+
+void load_staged_queries(out QueryMatrix matrix, uint block) {
+  coopMatLoad(matrix, stage, kFirstStaged + gl_SubgroupID * kRows * kStagedStride8 + (block - kHeldBlocks) * (kHeadBlock / 8),
+              kStagedStride8, gl_CooperativeMatrixLayoutRowMajor);
+}
+
 // The last row stands for rows beyond it; they are not stored. The whole workgroup calls this; the stage is free afterwards.
 void load_queries() {
   for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kHeadVectors; i += kThreads) {
     const uint packed = min(tile.first_row + i / kHeadVectors, packed_row_count() - 1u);
     const uint row = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
-    stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] = query_bits8(row, i % kHeadVectors * 8u);
+    stage[query_place(i / kHeadVectors, i % kHeadVectors)] = query_bits8(row, i % kHeadVectors * 8u);
   }
   workgroup_barrier();  // the queries are complete
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
-    coopMatLoad(queries[b], stage, gl_SubgroupID * kRows * kKeyStride8 + b * (kHeadBlock / 8), kKeyStride8,
+  [[unroll]] for (uint b = 0; b < kHeldBlocks; ++b) {
+    coopMatLoad(queries[b], stage, gl_SubgroupID * kRows * kHeldStride8 + b * (kHeadBlock / 8), kHeldStride8,
                 gl_CooperativeMatrixLayoutRowMajor);
   }
   workgroup_barrier();  // the queries were read before keys overwrite them

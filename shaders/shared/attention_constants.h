@@ -165,6 +165,13 @@
 #define VKATTN_SPEC_MATRIX2_ROW_COLUMNS 55  // columns of matrices that have one number for each row
 #define VKATTN_SPEC_MATRIX2_SUBGROUPS 56    // subgroups of a workgroup of the staged form
 #define VKATTN_SPEC_MATRIX2_QUERY_LOADS8 57
+#define VKATTN_SPEC_MATRIX2_HELD_BLOCKS 58  // blocks of head dims of which queries stay in registers; the others are staged
+
+// Of kernels that keep numbers of rows in lanes, see lib/lane_rows.glsl.
+#define VKATTN_SPEC_LANE_ROWS_COUNT 62
+#define VKATTN_SPEC_LANE_ROWS_LANE_BITS 63
+#define VKATTN_SPEC_LANE_ROWS_SCORE_BITS 64
+#define VKATTN_SPEC_LANE_ROWS_SUM_BITS 65
 
 // Constants of all kernels with VK_KHR_cooperative_matrix. Their ids are above the number of constants of any pipeline:
 // validation layer 1.4.309 takes an id for an index into the given constants, and checks the defaults if it is too large.

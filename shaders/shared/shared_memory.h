@@ -63,10 +63,16 @@
 #define VKATTN_MATRIX_SCALE_STAGE4(KEYS, SCALES, SCALED) ((SCALED) ? (KEYS) / 4 * (SCALES) : 1)
 #define VKATTN_MATRIX_PRODUCT_STAGE4(ROWS, KEYS, SCALED) ((SCALED) ? (ROWS) * VKATTN_MATRIX_STRIDE(KEYS) : 1)
 
-// matrix2, staged: queries, then tiles of keys and values, at the end a block of outputs of each subgroup.
-#define VKATTN_MATRIX2_STAGE4(ROWS, KEYS, HEAD_DIMS, VALUE_DIMS, VALUE_BLOCK)                               \
-  VKATTN_LARGER((ROWS) * VKATTN_LARGER(VKATTN_MATRIX_STRIDE(HEAD_DIMS), VKATTN_MATRIX_SCORE_STRIDE4(VALUE_BLOCK)), \
+// matrix2, staged: queries of HELD_DIMS on their way to registers, then tiles of keys and values, at the end a block of
+// outputs of each subgroup. Behind it queries of the other dims, which stay.
+#define VKATTN_MATRIX2_TILE_STAGE4(ROWS, KEYS, HEAD_DIMS, HELD_DIMS, VALUE_DIMS, VALUE_BLOCK)               \
+  VKATTN_LARGER((ROWS) * VKATTN_LARGER(VKATTN_MATRIX_STRIDE(HELD_DIMS), VKATTN_MATRIX_SCORE_STRIDE4(VALUE_BLOCK)), \
                 (KEYS) * (VKATTN_MATRIX_STRIDE(HEAD_DIMS) + VKATTN_MATRIX_STRIDE(VALUE_DIMS)))
+#define VKATTN_MATRIX2_QUERY_STAGE4(ROWS, HEAD_DIMS, HELD_DIMS) \
+  ((HELD_DIMS) == (HEAD_DIMS) ? 0 : (ROWS) * VKATTN_MATRIX_STRIDE((HEAD_DIMS) - (HELD_DIMS)))
+#define VKATTN_MATRIX2_STAGE4(ROWS, KEYS, HEAD_DIMS, HELD_DIMS, VALUE_DIMS, VALUE_BLOCK)         \
+  (VKATTN_MATRIX2_TILE_STAGE4(ROWS, KEYS, HEAD_DIMS, HELD_DIMS, VALUE_DIMS, VALUE_BLOCK) +       \
+   VKATTN_MATRIX2_QUERY_STAGE4(ROWS, HEAD_DIMS, HELD_DIMS))
 
 // The backward pass on matrix units. Dims are padded to whole matrices of each column of the grid of subgroups. Both passes
 // stage factors and visited rows as operands, in rows like those of VKATTN_MATRIX_KEY_STAGE4, and one float for each row.

@@ -2,7 +2,9 @@
 // shaders/matrix2/attention_matrix2.comp, or of subgroups, attention_matrix2_staged.comp), and the tile that
 // the device's flexible matrices allow.
 #include <algorithm>
+#include <bit>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
+#include "kernels/row_layout.hpp"
 #include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/shared_memory.h"
@@ -37,23 +40,34 @@ struct Matrix2Tile {
   std::uint32_t invocations = 0, rows = 0, keys = 0;
   std::uint32_t head_block = 0, value_block = 0;
   std::uint32_t head_dims = 0, value_dims = 0;  // whole blocks
+  std::uint32_t held_blocks = 0;                // of head dims, of which queries stay in registers
+  RowLayout layout;                             // lane_rows is not 0 if numbers of rows stand in lanes
 
   [[nodiscard]] bool is_staged() const { return subgroups != 0; }
+  [[nodiscard]] bool has_rows_in_lanes() const { return layout.lane_rows != 0; }
+  [[nodiscard]] std::uint32_t head_blocks() const { return head_dims / head_block; }
+  [[nodiscard]] std::uint32_t held_dims() const { return held_blocks * head_block; }
   [[nodiscard]] std::uint32_t block_rows() const { return is_staged() ? rows * subgroups : rows; }
   // Invocations that a matrix is spread over.
   [[nodiscard]] std::uint32_t lanes() const { return is_staged() ? invocations / subgroups : invocations; }
   // Registers of an invocation: sums, scores and the rows' numbers; queries; one operand of K or V, or the
-  // references in the shape of the scores; in the staged form also its part of a tile on the way. A register
-  // holds two 16-bit elements.
+  // references in the shape of the scores; in the staged form also its part of a tile on the way. With rows
+  // in lanes there are no such references, but an operand of queries that do not stay. A register holds two
+  // 16-bit elements.
   [[nodiscard]] std::uint32_t held_registers() const {
-    const std::uint32_t accumulators = rows * (value_dims + keys + kRowNumbers * row_columns());
+    const std::uint32_t accumulators = rows * (value_dims + keys);
     const std::uint32_t loaded = keys * std::max(head_block, value_block) / 2;
     const std::uint32_t fetched = is_staged() ? keys * std::max(head_dims, value_dims) / 2 / invocations : 0;
-    return (accumulators + rows * head_dims / 2 + std::max(loaded, rows * keys)) / lanes() + fetched;
+    const std::uint32_t held = accumulators + rows * held_dims() / 2;
+    if (has_rows_in_lanes()) {
+      const std::uint32_t staged = held_blocks < head_blocks() ? rows * head_block / 2 : 0;
+      return (held + loaded + staged) / lanes() + kRowNumbers * layout.lane_rows + fetched;
+    }
+    return (held + kRowNumbers * rows * row_columns() + std::max(loaded, rows * keys)) / lanes() + fetched;
   }
   [[nodiscard]] std::uint32_t shared_bytes() const {
     if (!is_staged()) return 0;
-    return 16 * VKATTN_MATRIX2_STAGE4(block_rows(), keys, head_dims, value_dims, value_block);
+    return 16 * (VKATTN_MATRIX2_STAGE4(block_rows(), keys, head_dims, held_dims(), value_dims, value_block));
   }
 
   // The narrowest matrix that holds a number for each row.
@@ -67,10 +81,10 @@ std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t gr
   return round_up(divide_up(whole, blocks), granularity);
 }
 
-// The tile of this size on matrices of this entry, if they allow it.
-std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                                     const FlexibleMatrix& entry, const TileSizes& size, std::uint32_t lanes,
-                                     std::optional<Error>& refusal) {
+// The tile of this size by the granularities of this entry, if they allow it.
+std::optional<Matrix2Tile> sized_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                      const FlexibleMatrix& entry, const TileSizes& size,
+                                      std::uint32_t lanes) {
   Matrix2Tile tile;
   tile.matrices = &entry;
   tile.subgroups = size.subgroups;
@@ -79,8 +93,8 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   tile.keys = size.keys;
   if (!tile.is_staged() && entry.workgroup_invocations != tile.invocations) return std::nullopt;
   // Mesa 26.1 reduces the rows of a matrix wrongly where it is of more than 8 rows and of more than 8
-  // columns.
-  if (capabilities.is_cpu() && size.rows > 8) return std::nullopt;
+  // columns. Numbers in lanes are not reduced in this way.
+  if (capabilities.is_cpu() && size.rows > 8 && size.columns == 0) return std::nullopt;
   if (size.rows == 0 || size.keys == 0) return std::nullopt;
   const bool whole = size.rows % entry.m_granularity == 0 && size.keys % entry.n_granularity == 0 &&
                      size.keys % entry.k_granularity == 0;
@@ -95,15 +109,60 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   tile.value_dims = round_up(static_cast<std::uint32_t>(desc.value_dim), tile.value_block);
   const std::uint32_t widest = std::max({tile.head_block, tile.value_block, tile.rows, tile.keys});
   if (widest > capabilities.max_flexible_matrix_dimension) return std::nullopt;
-  if (tile.is_staged()) {
-    const BlockNeeds needs{tile.shared_bytes(), tile.invocations, tile.subgroups};
+  tile.held_blocks = tile.head_blocks();
+  return tile;
+}
+
+// The matrices whose layout the tile needs to know.
+RowLayout layout_sizes(const Matrix2Tile& tile) {
+  return {
+      .rows = tile.rows, .score_columns = tile.keys, .sum_columns = tile.value_block, .lanes = tile.lanes()};
+}
+
+// Puts the numbers of rows into lanes, `columns` of which share a row, if the device's matrices are known to
+// lie so. As many queries as there is room for stay in registers.
+Result<void> keep_rows_in_lanes(Matrix2Tile& tile, std::uint32_t columns, const Capabilities& capabilities) {
+  if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
+      !s)
+    return s;
+  if (Result<void> s = need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders"); !s)
+    return s;
+  const auto refuse = [&](const auto&... why) {
+    return unsupported("numbers of rows in lanes (columns ", columns, ") of matrices of ", tile.rows,
+                       " rows and ", tile.keys, " and ", tile.value_block, " columns in subgroups of ",
+                       tile.lanes(), " ", why...);
+  };
+  const RowLayout* const found = find_row_layout(capabilities, layout_sizes(tile));
+  if (found == nullptr) return refuse("need a probe of the device's matrices, which did not run");
+  if (!is_usable(*found)) return refuse("cannot be: the probe found rows that lie in another way");
+  if (const std::uint32_t shared = 1U << std::popcount(found->lane_bits); shared != columns)
+    return refuse("cannot be: ", shared, " lanes share a row");
+  tile.layout = *found;
+  while (tile.held_blocks > 0 && tile.held_registers() > kMaxHeldRegisters) --tile.held_blocks;
+  return {};
+}
+
+// The tile of this size on matrices of this entry, if they and the device's limits allow it.
+std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                     const FlexibleMatrix& entry, const TileSizes& size, std::uint32_t lanes,
+                                     std::optional<Error>& refusal) {
+  auto tile = sized_tile(desc, capabilities, entry, size, lanes);
+  if (!tile) return std::nullopt;
+  if (tile->is_staged()) {
+    if (size.columns != 0) {
+      if (const Result<void> known = keep_rows_in_lanes(*tile, size.columns, capabilities); !known) {
+        refusal = known.error();
+        return std::nullopt;
+      }
+    }
+    const BlockNeeds needs{tile->shared_bytes(), tile->invocations, tile->subgroups};
     if (const Result<void> limits = check_limits(needs, capabilities); !limits) {
       refusal = no_block_fits(limits);
       return std::nullopt;
     }
     return tile;
   }
-  if (tile.invocations > largest_matrix_workgroup(capabilities)) return std::nullopt;
+  if (tile->invocations > largest_matrix_workgroup(capabilities)) return std::nullopt;
   return tile;
 }
 
@@ -220,8 +279,10 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
                      " rows or columns)");
 }
 
-std::string_view shader_name(DataType operand, bool staged, bool writes_out_steps) {
-  if (staged) return writes_out_steps ? "attention_matrix2_staged_steps" : "attention_matrix2_staged";
+std::string_view shader_name(DataType operand, const Matrix2Tile& tile, bool writes_out_steps) {
+  if (tile.has_rows_in_lanes()) return "attention_matrix2_staged_lanes";
+  if (tile.is_staged())
+    return writes_out_steps ? "attention_matrix2_staged_steps" : "attention_matrix2_staged";
   return operand == DataType::kBfloat16 ? "attention_matrix2_bfloat16" : "attention_matrix2";
 }
 
@@ -240,6 +301,13 @@ void add_specialization(const AttentionDesc& desc, const Matrix2Tile& tile, Spec
   if (tile.is_staged()) {
     add(VKATTN_SPEC_MATRIX2_SUBGROUPS, tile.subgroups);
     add(VKATTN_SPEC_MATRIX2_QUERY_LOADS8, query_loads8);
+    add(VKATTN_SPEC_MATRIX2_HELD_BLOCKS, tile.held_blocks);
+    if (!tile.has_rows_in_lanes()) return;
+    add(VKATTN_SPEC_MATRIX_SUBGROUP_SIZE, tile.lanes());
+    add(VKATTN_SPEC_LANE_ROWS_COUNT, tile.layout.lane_rows);
+    add(VKATTN_SPEC_LANE_ROWS_LANE_BITS, tile.layout.lane_bits);
+    add(VKATTN_SPEC_LANE_ROWS_SCORE_BITS, tile.layout.score_row_bits);
+    add(VKATTN_SPEC_LANE_ROWS_SUM_BITS, tile.layout.sum_row_bits);
     return;
   }
   // Rows are rows of memory where no other query head shares the KV head. A window may start at any of them,
@@ -249,7 +317,28 @@ void add_specialization(const AttentionDesc& desc, const Matrix2Tile& tile, Spec
           is_tensor_addressable(desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim));
 }
 
+std::string lane_words(const Matrix2Tile& tile) {
+  if (!tile.has_rows_in_lanes()) return "";
+  return message("numbers of ", tile.layout.lane_rows, " rows in a lane, queries of ", tile.held_dims(),
+                 " of ", tile.head_dims, " dims in registers, ");
+}
+
 }  // namespace
+
+std::optional<RowLayout> needed_row_layout(const AttentionDesc& desc, const Capabilities& capabilities,
+                                           std::string_view kernel, const TileSizes& tile) {
+  if (kernel != "matrix2" || tile.subgroups == 0 || tile.columns == 0 ||
+      !check_matrix2_features(capabilities, DataType::kFloat16))
+    return std::nullopt;
+  for (const FlexibleMatrix& entry : capabilities.flexible_matrices) {
+    if (!is_usable_flexible(entry, "f16", "subgroup")) continue;
+    const auto lanes = matrix_subgroup_size(capabilities, entry.n_granularity);
+    if (!lanes) continue;
+    if (const auto sized = sized_tile(desc, capabilities, entry, tile, *lanes); sized)
+      return layout_sizes(*sized);
+  }
+  return std::nullopt;
+}
 
 Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabilities& capabilities,
                                        Tiles tiles) {
@@ -261,9 +350,10 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   if (!tile) return tile.error();
   const bool staged = tile->is_staged();
   KernelConfig config;
-  config.tile = {staged ? 0 : tile->invocations, tile->subgroups, 0, tile->rows, tile->keys, 0};
+  const std::uint32_t columns = tile->has_rows_in_lanes() ? 1U << std::popcount(tile->layout.lane_bits) : 0;
+  config.tile = {staged ? 0 : tile->invocations, tile->subgroups, columns, tile->rows, tile->keys, 0};
   config.uses_matrix_units = true;
-  config.shader = feature_form(desc, shader_name(operand, staged, writes_out_steps(capabilities)));
+  config.shader = feature_form(desc, shader_name(operand, *tile, writes_out_steps(capabilities)));
   config.block_mask_keys = tile->keys;
   config.workgroup_size = tile->invocations;
   config.rows_per_workgroup = tile->block_rows();
@@ -275,7 +365,8 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   add_specialization(desc, *tile, config.constants);
   config.summary =
       staged ? message(tile->block_rows(), " rows x ", tile->keys, " keys a tile, staged, ", tile->subgroups,
-                       " subgroups of ", tile->lanes(), ", ", config.shared_bytes, " bytes of shared memory")
+                       " subgroups of ", tile->lanes(), ", ", lane_words(*tile), config.shared_bytes,
+                       " bytes of shared memory")
              : message(tile->rows, " rows x ", tile->keys, " keys a tile, matrices of workgroup scope over ",
                        tile->invocations, " invocations, heads in blocks of ", tile->head_block, " and ",
                        tile->value_block, " dims, loaded by tensor addressing");

@@ -49,6 +49,12 @@ constexpr TileSizes staged(std::uint32_t subgroups, std::uint32_t rows, std::uin
   return {0, subgroups, 0, rows, keys, 0};
 }
 
+// With numbers of rows in lanes, of which `columns` share a row.
+constexpr TileSizes lanes(std::uint32_t subgroups, std::uint32_t columns, std::uint32_t rows,
+                          std::uint32_t keys) {
+  return {0, subgroups, columns, rows, keys, 0};
+}
+
 constexpr std::array kTable{
     // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More keys a step share the
     // loads and stores of the running sums, and cost compile time.
@@ -157,6 +163,12 @@ constexpr std::array kTable{
     TileEntry{"matrix2", {DeviceClass::kGpu}, staged(2, 16, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, staged(1, 16, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 16)},
+    // On NVIDIA's GPUs 4 lanes share a row. No GPU has measured these.
+    TileEntry{"matrix2", {DeviceClass::kNone}, lanes(4, 4, 32, 32)},
+    TileEntry{"matrix2", {DeviceClass::kNone}, lanes(4, 4, 32, 64)},
+    TileEntry{"matrix2", {DeviceClass::kNone}, lanes(8, 4, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kNone}, lanes(8, 4, 16, 128)},
+    TileEntry{"matrix2", {DeviceClass::kNone}, lanes(4, 4, 16, 64)},
     // Emulated matrices are unrolled by the compiler, so small ones; the last for the widest heads.
     TileEntry{"matrix2", {DeviceClass::kCpu}, staged(2, 8, 16)},
     TileEntry{"matrix2", {DeviceClass::kCpu}, staged(4, 8, 32)},
@@ -164,6 +176,7 @@ constexpr std::array kTable{
 };
 
 bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (match.device == DeviceClass::kNone) return false;
   if (match.device != DeviceClass::kAny && (match.device == DeviceClass::kCpu) != capabilities.is_cpu())
     return false;
   if (match.architecture != Architecture::kAny && match.architecture != architecture(capabilities))

@@ -27,7 +27,12 @@ enum class Architecture : std::uint8_t {
 
 [[nodiscard]] Architecture architecture(const Capabilities& capabilities);
 
-enum class DeviceClass : std::uint8_t { kAny, kCpu, kGpu };
+enum class DeviceClass : std::uint8_t {
+  kAny,
+  kCpu,
+  kGpu,
+  kNone  ///< no device takes the entry by itself: it is measured by `vkattn tune`, or asked for
+};
 
 /// The devices and problems of an entry. Numbers are the least that the problem must have; 0: any.
 struct TileMatch {

@@ -6,6 +6,7 @@
 
 #include "common/message.hpp"
 #include "runtime/first_use.hpp"
+#include "runtime/probed_rows.hpp"
 #include "runtime/runtime_state.hpp"
 
 namespace vkattn {
@@ -124,6 +125,22 @@ Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, cons
   return false;
 }
 
+// Has the device probed if a tile that is asked for, or measured, needs it.
+Result<void> probe_for(const Runtime& runtime, const AttentionDesc& given, const PlanOptions& options) {
+  const AttentionDesc desc = given.resolved();
+  if (!validate(desc)) return {};  // the plan says why
+  if (options.tile) return probe_rows(runtime, desc, options.kernel, *options.tile);
+  const TunedProblem* const tuned =
+      options.tuning ? options.tuning->nearest(desc, options.arithmetic_type) : nullptr;
+  return tuned == nullptr ? Result<void>() : probe_rows(runtime, desc, tuned->best.kernel, tuned->best.tile);
+}
+
+// Other operations need no probe.
+template <class Desc>
+Result<void> probe_for(const Runtime& /*runtime*/, const Desc& /*desc*/, const PlanOptions& /*options*/) {
+  return {};
+}
+
 // A plan whose kernel has passed its self-test. A kernel that fails is refused, and the plan made again.
 template <class Made>
 Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const typename Made::Desc& desc,
@@ -133,6 +150,7 @@ Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
   // Statistics come from compiling.
   if (options.pipeline_cache == VK_NULL_HANDLE && !options.capture_statistics)
     options.pipeline_cache = runtime.pipeline_cache();
+  if (Result<void> s = probe_for(runtime, desc, options); !s) return s.error();
   // A kernel is first compiled within its test, as compiling may end the program.
   const bool compiles = !std::exchange(options.deferred_compilation, true);
   std::vector<SelfTest> done;  // alive, so that the plan finds what they have compiled

@@ -144,6 +144,7 @@ RuntimeState::~RuntimeState() {
   if (queries != VK_NULL_HANDLE) vk.vkDestroyQueryPool(handle, queries, nullptr);
   if (fence != VK_NULL_HANDLE) vk.vkDestroyFence(handle, fence, nullptr);
   if (command_pool != VK_NULL_HANDLE) vk.vkDestroyCommandPool(handle, command_pool, nullptr);
+  former_devices.clear();
   device.reset();  // and with it the memory that bindings had parameters in
   if (vk.vkDestroyDevice != nullptr) vk.vkDestroyDevice(handle, nullptr);
 }

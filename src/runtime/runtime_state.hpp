@@ -87,6 +87,8 @@ struct RuntimeState {
   VkDevice handle = VK_NULL_HANDLE;
   RuntimeDeviceFunctions vk;
   std::optional<Device> device;
+  std::vector<Device>
+      former_devices;  ///< the same with fewer row layouts; callers may refer to their capabilities
   VkQueue queue = VK_NULL_HANDLE;
   std::uint32_t queue_family = 0;
   double timestamp_period_ns = 0;

@@ -84,6 +84,7 @@ constexpr void for_each_capability(Visit&& visit) {
   visit("limits", "matrix_reserved_shared_memory_bytes", &C::matrix_reserved_shared_bytes);
   visit("", "matrix_shapes", &C::matrix_shapes);
   visit("", "flexible_matrices", &C::flexible_matrices);
+  visit("", "row_layouts", &C::row_layouts);
 }
 
 /// The same for an element of a list: visit(name, pointer to member).
@@ -113,6 +114,18 @@ constexpr void for_each_field(const FlexibleMatrix* /*of*/, Visit&& visit) {
   visit("scope", &F::scope);
   visit("workgroup_invocations", &F::workgroup_invocations);
 }
+template <class Visit>
+constexpr void for_each_field(const RowLayout* /*of*/, Visit&& visit) {
+  using R = RowLayout;
+  visit("rows", &R::rows);
+  visit("score_columns", &R::score_columns);
+  visit("sum_columns", &R::sum_columns);
+  visit("lanes", &R::lanes);
+  visit("lane_rows", &R::lane_rows);
+  visit("lane_bits", &R::lane_bits);
+  visit("score_row_bits", &R::score_row_bits);
+  visit("sum_row_bits", &R::sum_row_bits);
+}
 /// @}
 
 /// The number of rows.
@@ -130,6 +143,7 @@ template <class Element>
 static_assert(capability_count() == member_count<Capabilities>(), "each member of Capabilities has a row");
 static_assert(field_count<MatrixShape>() == member_count<MatrixShape>());
 static_assert(field_count<FlexibleMatrix>() == member_count<FlexibleMatrix>());
+static_assert(field_count<RowLayout>() == member_count<RowLayout>());
 
 /// The words of a DeviceType in such a file.
 struct DeviceTypeWord {

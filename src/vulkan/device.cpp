@@ -55,6 +55,7 @@ Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   state->allocator = detail::Allocator(desc.allocator);
   state->log = desc.log;
   state->capabilities = *std::move(capabilities);
+  state->capabilities.row_layouts.assign(desc.row_layouts.begin(), desc.row_layouts.end());
   auto all = supported(desc);
   if (!all) return all.error();
   state->supported = *std::move(all);

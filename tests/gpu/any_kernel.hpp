@@ -1,4 +1,5 @@
-// Runs a test once for each of the six kernels, on problems that each of them takes.
+// Runs a test once for each of the six kernels, or also for a form of matrix2, on problems that each of them
+// takes.
 #pragma once
 
 #include <string>
@@ -10,6 +11,9 @@ namespace vkattn::tests {
 
 inline constexpr const char* kEveryKernelName[] = {"lane",   "lane_decode", "tile",
                                                    "decode", "matrix",      "matrix2"};
+
+inline constexpr const char* kEveryFormName[] = {"lane",   "lane_decode", "tile",      "decode",
+                                                 "matrix", "matrix2",     kRowsInLanes};
 
 /// The test is skipped if the device does not run the kernel.
 class AnyKernelTest : public KernelTest {
@@ -40,7 +44,7 @@ class AnyKernelTest : public KernelTest {
   /// addressing cannot do it, its staged form does.
   [[nodiscard]] static bool takes_storage_of(const AttentionDesc& desc) {
     const auto has_blocks = [](DataType type) { return type == DataType::kQ8_0 || type == DataType::kQ4_0; };
-    return kernel() != "matrix2" || !(has_blocks(desc.key.type) || has_blocks(desc.value.type));
+    return !kernel().starts_with("matrix2") || !(has_blocks(desc.key.type) || has_blocks(desc.value.type));
   }
 };
 

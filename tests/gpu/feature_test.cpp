@@ -47,7 +47,7 @@ class Feature : public AnyKernelTest {
            (is_on_matrix_units() ? " f16" : "");
   }
 };
-INSTANTIATE_TEST_SUITE_P(Kernels, Feature, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, Feature, testing::ValuesIn(kEveryFormName), kernel_test_name);
 
 TEST_P(Feature, MatchesTheReference) {
   for (const FeatureProblem& row : part_of<FeatureProblem>(kFeatureProblems)) {

@@ -115,7 +115,7 @@ class Garbage : public AnyKernelTest {
   FamilyTurns turns_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kEveryFormName), kernel_test_name);
 
 class PackedGarbage : public Garbage {};
 INSTANTIATE_TEST_SUITE_P(Kernels, PackedGarbage, testing::Values("tile"), kernel_test_name);

@@ -63,7 +63,8 @@ inline void pretend(Capabilities& c, const GpuFamily& family, std::string_view k
   const Device device = options.device.value_or(runtime.device());
   Capabilities c = device.capabilities();
   pretend(c, family, options.kernel);
-  if (!reason_against(c, options.kernel, desc, options.arithmetic_type).empty()) return std::nullopt;
+  if (!reason_against(c, kernel_of(options.kernel), desc, options.arithmetic_type).empty())
+    return std::nullopt;
   return device.state().seen_through(std::move(c));
 }
 

@@ -39,7 +39,7 @@ void expect_cut_keys(const AttentionPlan& plan) {
   EXPECT_GT(plan.dispatches().size(), 3U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Limits, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, Limits, testing::ValuesIn(kEveryFormName), kernel_test_name);
 
 TEST_P(Limits, GridsAreFolded) {
   RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.max_workgroup_count = {3, 1000, 1}; });

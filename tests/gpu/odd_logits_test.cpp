@@ -64,7 +64,7 @@ class OddLogits : public AnyKernelTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, OddLogits, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, OddLogits, testing::ValuesIn(kEveryFormName), kernel_test_name);
 
 /// Frameworks write the lowest number to hide a key. It hides the key beside others, and rows with no other
 /// key average all keys.

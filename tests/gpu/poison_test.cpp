@@ -87,7 +87,7 @@ TEST_P(Poison, BehindTheLastKeyNeverLeaks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Poison, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, Poison, testing::ValuesIn(kEveryFormName), kernel_test_name);
 
 }  // namespace
 }  // namespace vkattn::tests

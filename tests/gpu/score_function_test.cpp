@@ -10,7 +10,7 @@
 namespace vkattn::tests {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Kernels, ScoreFunctions, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, ScoreFunctions, testing::ValuesIn(kEveryFormName), kernel_test_name);
 
 // Runs the functions that problem strings can name, alone and with words that random_test.cpp draws for them.
 TEST_P(ScoreFunctions, EqualTheReference) {

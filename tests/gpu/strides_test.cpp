@@ -7,7 +7,7 @@ namespace {
 
 class StridesTest : public AnyKernelTest {};
 
-INSTANTIATE_TEST_SUITE_P(Kernels, StridesTest, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, StridesTest, testing::ValuesIn(kEveryFormName), kernel_test_name);
 
 TEST_P(StridesTest, OfEveryKind) {
   struct Case {

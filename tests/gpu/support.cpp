@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -11,6 +12,8 @@
 
 #include "common/message.hpp"
 #include "harness/score_problem.hpp"
+#include "kernels/row_layout.hpp"
+#include "runtime/probed_rows.hpp"
 #include "support/cache_reference.hpp"
 #include "vulkan/device_state.hpp"
 #include "vulkan/shared_pipelines.hpp"
@@ -20,6 +23,9 @@
 
 namespace vkattn::tests {
 namespace {
+
+/// Of the form kRowsInLanes: for lavapipe, which takes a small tile for wide heads, and for GPUs.
+constexpr TileSizes kLanesTiles[] = {{0, 2, 1, 16, 16, 0}, {0, 1, 1, 8, 8, 0}, {0, 4, 1, 32, 32, 0}};
 
 constexpr const char* kWithoutForce = "a comparison without force: an output of zeros would have passed";
 
@@ -118,7 +124,8 @@ testing::AssertionResult failure(const Problem& problem, const RunOptions& optio
          << (options.family.empty()
                  ? ""
                  : detail::message(", as on ", options.family, ", which only the test repeats"))
-         << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel " << options.kernel
+         << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel "
+         << (options.kernel == kRowsInLanes ? "matrix2 with columns in --tile" : options.kernel)
          << (options.arithmetic_type == DataType::kFloat16 ? " --arithmetic f16" : "");
 }
 
@@ -147,6 +154,7 @@ std::string KernelTest::reason_against_kernel() {
 }
 
 std::string reason_against(const Runtime& runtime, std::string_view kernel, std::string_view problem) {
+  if (kernel == kRowsInLanes) return reason_against_lanes(runtime, parsed(problem).desc);
   return reason_against(runtime.device().capabilities(), kernel, parsed(problem).desc);
 }
 
@@ -193,7 +201,7 @@ void GpuTest::expect_right(const harness::ProblemRun& run) {
 
 void KernelTest::execute_on_kernel(harness::ProblemRun& run) {
   const auto plan = must(make_plan(runtime(), run.problem().desc, {kernel()}));
-  ASSERT_EQ(plan.kernel_name(), kernel());
+  ASSERT_EQ(plan.kernel_name(), kernel_of(kernel()));
   must(run.execute(plan));
 }
 
@@ -217,8 +225,66 @@ void KernelTest::run_part(std::initializer_list<const char*> problems, const Run
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), options));
 }
 
+void probe_rows_of(const Runtime& runtime, const TileSizes& tile) {
+  for (const std::int64_t dims : {8, 16}) {
+    AttentionDesc desc = parsed("64x64 d16 f16").desc;
+    desc.head_dim = desc.value_dim = dims;
+    must(detail::probe_rows(runtime, desc.resolved(), "matrix2", tile));
+  }
+}
+
+std::vector<TileSizes> tiles_with_rows_in_lanes(const Capabilities& capabilities) {
+  std::vector<TileSizes> tiles;
+  for (TileSizes tile : kLanesTiles) {
+    const auto has_sizes = [&](const RowLayout& layout) {
+      return layout.rows == tile.rows && layout.score_columns == tile.keys && detail::is_usable(layout);
+    };
+    const auto found = std::ranges::find_if(capabilities.row_layouts, has_sizes);
+    if (found == capabilities.row_layouts.end()) continue;
+    tile.columns = 1U << std::popcount(found->lane_bits);
+    tiles.push_back(tile);
+  }
+  return tiles;
+}
+
+std::string reason_against_lanes(const Runtime& runtime, const AttentionDesc& desc) {
+  const std::string reason = reason_against(runtime.device().capabilities(), "matrix2", desc);
+  if (!reason.empty()) return reason;
+  for (const TileSizes& tile : kLanesTiles) probe_rows_of(runtime, tile);
+  std::string refusal = "its matrices lie in another way";
+  for (const TileSizes& tile : tiles_with_rows_in_lanes(runtime.device().capabilities())) {
+    PlanOptions options{.kernel = "matrix2", .tile = tile};
+    const auto support = AttentionPlan::supported(runtime.device().capabilities(), desc, options);
+    if (support.ok()) return "";
+    refusal = support.error().message;
+  }
+  return refusal;
+}
+
+namespace {
+
+// The plan in the first of the form's block sizes that the device takes.
+Result<AttentionPlan> make_plan_in_lanes(const Runtime& runtime, const AttentionDesc& desc,
+                                         const RunOptions& options) {
+  if (const std::string reason = reason_against_lanes(runtime, desc); !reason.empty())
+    return detail::unsupported(reason);
+  RunOptions with_tile = options;
+  with_tile.kernel = "matrix2";
+  Result<AttentionPlan> plan = Error{ErrorCode::kUnsupported, {}, "matrix2: no rows in lanes"};
+  const Device device = options.device.value_or(runtime.device());
+  for (const TileSizes& tile : tiles_with_rows_in_lanes(device.capabilities())) {
+    with_tile.tile = tile;
+    plan = make_plan(runtime, desc, with_tile);
+    if (plan.ok()) break;
+  }
+  return plan;
+}
+
+}  // namespace
+
 Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                 const RunOptions& options) {
+  if (options.kernel == kRowsInLanes) return make_plan_in_lanes(runtime, desc, options);
   PlanOptions plan_options{.kernel = options.kernel,
                            .tile = options.tile,
                            .strict_nonfinite = options.strict_nonfinite,
@@ -273,7 +339,7 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
     return testing::AssertionSuccess();
   }
   if (!plan.ok()) return failure(problem, options, "no plan: " + plan.error().message);
-  if (plan.value().kernel_name() != options.kernel) {
+  if (plan.value().kernel_name() != kernel_of(options.kernel)) {
     return failure(problem, options, "the plan took the kernel " + std::string(plan.value().kernel_name()));
   }
   if (options.inspect) options.inspect(plan.value());

@@ -31,7 +31,12 @@ namespace vkattn::tests {
 inline constexpr const char* kKernelNames[] = {"lane", "lane_decode", "tile", "decode"};
 /// Kernels on matrix units. They take 16-bit types, and matrix also quantised K and V. Not every device has
 /// them.
-inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
+/// The form of matrix2 with numbers of rows in lanes, named like a kernel. It is asked for by block sizes.
+inline constexpr const char* kRowsInLanes = "matrix2_lanes";
+[[nodiscard]] inline std::string kernel_of(std::string_view name) {
+  return std::string(name == kRowsInLanes ? "matrix2" : name);
+}
+inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2", kRowsInLanes};
 
 /// Executions of one plan that must give the same bits.
 inline constexpr int kSameBitsRuns = 50;
@@ -45,7 +50,7 @@ struct ScoreSetup {
 
 /// How to run a problem.
 struct RunOptions {
-  std::string kernel;
+  std::string kernel;            ///< or kRowsInLanes
   std::optional<Device> device;  ///< instead of the runtime's own device
   std::string_view family;       ///< the family of GPUs that `device` stands for
   std::uint64_t max_dispatch_ns = 0;
@@ -138,6 +143,9 @@ template <class Desc, class... Arithmetic>
 [[nodiscard]] std::string reason_against(const Runtime& runtime, std::string_view kernel,
                                          std::string_view problem);
 
+/// Why the device cannot run a problem in the form kRowsInLanes. Empty if it can.
+[[nodiscard]] std::string reason_against_lanes(const Runtime& runtime, const AttentionDesc& desc);
+
 /// The kernels that take the problem.
 [[nodiscard]] std::vector<std::string> accepting_kernels(const AttentionDesc& desc,
                                                          const Capabilities& capabilities);
@@ -167,6 +175,12 @@ template <class Desc, class... Arithmetic>
 /// Whether a result was right but zeros would have passed as well, for example if a sink takes all of the
 /// softmax.
 [[nodiscard]] bool is_without_force(const testing::AssertionResult& result);
+
+/// Block sizes of the form kRowsInLanes for a device, largest first, whose matrices it has been probed for.
+[[nodiscard]] std::vector<TileSizes> tiles_with_rows_in_lanes(const Capabilities& capabilities);
+/// Has the runtime's device probed for these block sizes of matrix2 and heads of any width. Of `columns` it
+/// counts only that it is not 0.
+void probe_rows_of(const Runtime& runtime, const TileSizes& tile);
 
 /// Makes the plan of a problem with a kernel, on the runtime's device or on another view of it.
 [[nodiscard]] Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,

@@ -87,6 +87,9 @@ struct Change {
   void operator()(std::vector<FlexibleMatrix>& matrices) const {
     matrices = {{32, 16, 8, "f16", "bf16", "f32", "s32", "workgroup", 128}};
   }
+  void operator()(std::vector<RowLayout>& layouts) const {
+    layouts = {{32, 64, 16, 32, 4, 3, 65, 33}, {8, 16, 8, 8, 0, 0, 0, 0}};
+  }
 };
 
 TEST(CapabilitiesFile, EveryFieldArrives) {

@@ -1,0 +1,36 @@
+// Finds where a driver keeps the elements of accumulators of subgroup scope: of which row and column each component of each
+// lane is. Matrices are loaded whose elements are their own numbers, row by row. One subgroup does all.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "lib/matrix_forms.glsl"
+#include "shared/row_probe_constants.h"
+
+layout(local_size_x = 32, local_size_x_id = VKATTN_SPEC_PROBE_LANES) in;
+layout(constant_id = VKATTN_SPEC_PROBE_LANES) const uint kLanes = 32;
+layout(constant_id = VKATTN_SPEC_PROBE_ROWS) const uint kRows = 32;
+layout(constant_id = VKATTN_SPEC_PROBE_SCORE_COLUMNS) const uint kScoreColumns = 32;
+layout(constant_id = VKATTN_SPEC_PROBE_SUM_COLUMNS) const uint kSumColumns = 32;
+
+const uint kScores = kRows * kScoreColumns / kLanes;
+const uint kSums = kRows * kSumColumns / kLanes;
+
+layout(std430, set = 0, binding = VKATTN_BINDING_PROBE_NUMBERS) readonly buffer Numbers { float numbers[]; };
+layout(std430, set = 0, binding = VKATTN_BINDING_PROBE_FOUND) writeonly buffer Found { uint found[]; };
+
+void main() {
+  coopmat<float, gl_ScopeSubgroup, kRows, kScoreColumns, gl_MatrixUseAccumulator> scores;
+  coopmat<float, gl_ScopeSubgroup, kRows, kSumColumns, gl_MatrixUseAccumulator> sums;
+  coopMatLoad(scores, numbers, 0, kScoreColumns, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(sums, numbers, 0, kSumColumns, gl_CooperativeMatrixLayoutRowMajor);
+  const uint first = VKATTN_PROBE_FIRST_NUMBER + gl_SubgroupInvocationID * (kScores + kSums);
+  if (gl_SubgroupInvocationID < kLanes) {  // else the driver has not given the size that was asked for
+    [[unroll]] for (uint i = 0; i < kScores; ++i) found[first + i] = uint(scores[i]);
+    [[unroll]] for (uint i = 0; i < kSums; ++i) found[first + kScores + i] = uint(sums[i]);
+  }
+  if (gl_SubgroupInvocationID == 0u) {
+    found[VKATTN_PROBE_SCORE_COMPONENTS] = uint(scores.length());
+    found[VKATTN_PROBE_SUM_COMPONENTS] = uint(sums.length());
+    found[VKATTN_PROBE_SUBGROUP_SIZE] = gl_SubgroupSize;
+  }
+}
