@@ -107,6 +107,7 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
       {VKATTN_SPEC_HAS_GRAD_SLOPES, flag(desc.has_grad_alibi_slopes)},
       {VKATTN_SPEC_HAS_GRAD_SINKS, flag(desc.has_grad_sinks)},
       {VKATTN_SPEC_PAIR_TILE, request.kernel.pair_tile},
+      {VKATTN_SPEC_PAIRS_APART, flag(request.kernel.pairs_apart)},
       {VKATTN_SPEC_KEEPS_DELTAS, flag(request.layout.keeps_deltas)},
       {VKATTN_SPEC_KEEPS_SCORE_GRADIENTS, flag(request.layout.keeps_score_gradients)},
       {VKATTN_SPEC_SCALED_FACTORS, request.layout.scale.scaled_factors()},

@@ -239,8 +239,8 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
   constexpr const char* k100 = "21x130 d100 dv72 softcap=4";
   constexpr const char* k200 = "h2 9x70 d136 dv200 bf16";
   constexpr const char* k400 = "5x70 d400 dv20";
-  using detail::kVendorArm, detail::kVendorIntel;
-  std::vector<Case> cases = part_of<Case>({{kVendorArm, k40}, {kVendorArm, k64}});
+  using detail::kVendorAmd, detail::kVendorArm, detail::kVendorIntel;
+  std::vector<Case> cases = part_of<Case>({{kVendorArm, k40}, {kVendorArm, k64}, {kVendorAmd, k40}});
   // Each of Mali's blocks for heads that are not wide, in every part. Not of matrices, whose code for GPUs
   // takes a CPU driver half a minute.
   if (!on_matrices()) cases.emplace_back(kVendorArm, k100);
