@@ -12,7 +12,7 @@
 #define VKATTN_BINDING_GRAD_MASK 26
 #define VKATTN_BINDING_GRAD_SLOPES 27
 #define VKATTN_BINDING_GRAD_SINKS 28
-#define VKATTN_BINDING_PAIRS 29  // in the workspace: numbers of each row and key of a chunk
+#define VKATTN_BINDING_PAIRS 29  // in the workspace: numbers of each row and key of a chunk; of matrix2 the rows' numbers too
 #define VKATTN_BINDING_SUMS 30   // in the workspace: running sums, and numbers of rows
 #define VKATTN_BACKWARD_BINDING_COUNT 31
 
@@ -55,6 +55,7 @@
 #define VKATTN_SPEC_SCALED_FACTORS 101  // scaled factors of a gradient's products: 0, 1 (the pair) or 2 (the row too)
 #define VKATTN_SPEC_HAS_GRAD_LSE 102
 #define VKATTN_SPEC_PAIRS_APART 103  // a row's weights lie before its gradients
+#define VKATTN_SPEC_KEEPS_GRADIENTS 104  // matrix2: the keys' pass leaves gradients of scores to the rows' pass
 #define VKATTN_SPEC_VISITED_TRANSPOSED 105  // matrix: sums read a transposed stage of the visited rows
 
 // Threads that share a row in the pass that computes the rows' numbers.

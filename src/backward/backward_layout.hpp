@@ -18,7 +18,8 @@ struct BackwardLayout {
   std::uint64_t rows = 0;  ///< of queries, packed ones too
   ScaleParts scale;
   bool keeps_score_gradients = false;
-  bool keeps_deltas = false;  ///< of rows, from chunk to chunk
+  bool keeps_deltas = false;     ///< of rows, from chunk to chunk
+  bool keeps_gradients = false;  ///< of a chunk's scores, from the keys' pass to the rows' pass; no pairs
   WorkspaceArea pairs;
   WorkspaceArea sums;
   // Places in the sums, in elements.
