@@ -75,7 +75,7 @@ struct PlanOptions {
   std::uint32_t kv_splits = 0;
   /// Of gradients: number of keys whose probabilities and gradients the workspace holds at a time, 8 bytes
   /// for each key and row; a multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere. `matrix2`
-  /// stores none of them, and takes all keys at once.
+  /// stores none of them and takes all keys at once for 0; else it stores the gradients alone, 4 bytes.
   std::uint32_t chunk_keys = 0;
   /// Of products: block sizes in place of the kernel's own.
   std::optional<MatmulTile> matmul_tile{};

@@ -133,7 +133,7 @@ void make_pairs(ChunkTile tile, int first_key, uint keys, bool masked) {
       score[k * kRows + r] = pair.gradient;
       store_pair(pair_index, vec2(pair.weight, pair.gradient));
       if (kKeepsScoreGradients) {
-        score_gradients[score_gradient_index(pair_index)] = pair.score_gradient;
+        store_score_gradient(pair_index, pair.score_gradient);
       }
       if (kHasGradSlopes) row_slope[r] += slope_gradient(pair.score_gradient, score_rows[r], key);
     }

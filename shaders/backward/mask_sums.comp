@@ -3,7 +3,7 @@
 //
 //   one element   <-   batch entries x heads x rows x keys, as far as the mask is broadcast along each
 //
-// Budget: one sum in registers; no shared memory; 8 bytes are read for each pair, or 4 if score gradients are kept apart.
+// Budget: one sum in registers; no shared memory; 4 bytes are read for each pair, or 8 if its numbers lie side by side.
 //
 // If the mask was broadcast to all keys too, each chunk adds to the sums of the chunks before it. The order of every sum is
 // fixed.
@@ -31,7 +31,7 @@ uvec3 heads_of(uint position) {
 }
 
 float score_gradient(uint pair) {
-  return kKeepsScoreGradients ? score_gradients[score_gradient_index(pair)] : load_pair(pair).y;
+  return kKeepsScoreGradients ? load_score_gradient(pair) : load_gradient(pair);
 }
 
 // The sum over keys keys.x .. keys.y - 1 of one row, as far as the row sees them.

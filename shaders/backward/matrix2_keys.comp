@@ -15,7 +15,7 @@
 //                  216
 //   shared memory  the shader has none; the driver takes some
 //   memory         each multiply-add reads 2 / kOwned bytes of Q or dO, each of which is read twice, transposed and by
-//                  rows = 1/32
+//                  rows = 1/32; with kKeepsGradients it writes 1 / kHeadBlock of gradients
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -41,6 +41,7 @@ void visit(uint first_query, bool masked) {
   products = coopMatMulAdd(values, grad_output_columns, products);
   PairMatrix weights, gradients;
   finish_pairs(weights, gradients, scores, products, masked);
+  if (kKeepsGradients) keep_gradients(gradients, !masked);
   if (kHasGradValue) {
     VisitedRows(kValueBlock) grad_outputs;
     load_visited_grad_output(grad_outputs, !masked);
@@ -108,10 +109,12 @@ void main() {
   const uint group = workgroup_number();
   if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices ask for
   const uint blocks = (params.split_keys + kOwned - 1u) / kOwned;
-  const uint unit = params.first_tile + group;
-  const uint head_index = unit / blocks;
   const uint kv_heads = params.query_heads / params.heads_per_kv;
-  first_owned = (unit - head_index * blocks) * kOwned;
+  const uint blocks_of_chunk = backward.batch * kv_heads * blocks;
+  chunk = (params.first_tile + group) / blocks_of_chunk;
+  const uint unit = params.first_tile + group - chunk * blocks_of_chunk;
+  const uint head_index = unit / blocks;
+  first_owned = chunk * params.split_keys + (unit - head_index * blocks) * kOwned;
   batch = head_index / kv_heads;
   kv_head = head_index - batch * kv_heads;
   begin_entry(batch, kv_head);

@@ -1,6 +1,7 @@
 // The common part of the matrix2 form's passes. A workgroup owns kOwned rows of a query head, or kOwned keys of a KV head
 // (VKATTN_OWNS_KEYS), and visits keys or rows, kVisited at a time. One matrix holds all of their pairs. Both passes compute
-// scores and <dO, v>, so that no number of a pair goes through memory:
+// scores and <dO, v>, so that no number of a pair goes through memory, or with kKeepsGradients the keys' pass alone, which
+// leaves gradients of scores to the rows' pass, for one chunk of the keys after another:
 //   scores    = owned Q or K times visited K or Q, transposed
 //   products  = owned dO or V times visited V or dO, transposed
 //   sums     += factors of pairs times visited rows
@@ -50,6 +51,8 @@ layout(constant_id = VKATTN_SPEC_PAIR_HEAD_BLOCK) const uint kHeadBlock = 32;   
 layout(constant_id = VKATTN_SPEC_PAIR_VALUE_BLOCK) const uint kValueBlock = 32;  // value_dim, padded for matrices
 layout(constant_id = VKATTN_SPEC_PAIR_OWNER_COLUMNS) const uint kOwnerColumns = 32;
 
+layout(constant_id = VKATTN_SPEC_KEEPS_GRADIENTS) const bool kKeepsGradients = false;
+
 #define VKATTN_PAIR_MATRIX(ELEMENT, ROWS, COLUMNS, USE) coopmat<ELEMENT, VKATTN_PAIR_SCOPE, ROWS, COLUMNS, USE>
 #define OwnedRows(DIMS) VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kOwned, DIMS, gl_MatrixUseA)
 #define VisitedRows(DIMS) VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kVisited, DIMS, gl_MatrixUseB)
@@ -62,7 +65,10 @@ layout(constant_id = VKATTN_SPEC_PAIR_OWNER_COLUMNS) const uint kOwnerColumns = 
 
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) readonly buffer RowNumbers { vec2 row_numbers[]; };
 
+layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) buffer KeptGradients { float kept_gradients[]; };
+
 // Functions of an element read these globals: the driver would copy an argument for every element.
+uint chunk;         // of the keys
 uint batch, head, kv_head;
 uint first_number;  // of the head's rows, in row_numbers
 int kv_length;      // of the batch entry
@@ -181,6 +187,49 @@ void finish_pairs(out PairMatrix weights, out PairMatrix gradients, PairMatrix s
   if (kHasDropout) coopMatPerElementNV(weights, probabilities, pair_weight);
   coopMatPerElementNV(gradients, products, gradient_of_pair, probabilities, weights);
   if (kBendsScores) coopMatPerElementNV(gradients, gradients, bent_gradient, scores);
+}
+
+// --- Gradients that the keys' pass leaves to the rows' pass, behind the rows' numbers ---
+
+uint kept_place(uint query, uint key) {
+  const uint numbers = (2u * backward.pair_rows + 3u) / 4u * 4u;  // matrices lie at multiples of 16 bytes
+  return numbers + (first_number + query) * params.split_keys + key - chunk * params.split_keys;
+}
+
+float keep_gradient(const in uint owned, const in uint visited, const in float gradient) {
+  const uint query = query_of(owned, visited);
+  if (query < visible_query_length()) kept_gradients[kept_place(query, key_of(owned, visited))] = gradient;
+  return gradient;
+}
+
+// Keeps the gradients of the owned keys and the visited rows. `whole` says that all these rows exist. A chunk has room for keys
+// behind the last one.
+void keep_gradients(inout PairMatrix gradients, bool whole) {
+  if (whole) {
+    coopMatStore(gradients, kept_gradients, kept_place(first_visited, first_owned), params.split_keys,
+                 gl_CooperativeMatrixLayoutColumnMajor);
+  } else {
+    coopMatPerElementNV(gradients, gradients, keep_gradient);
+  }
+}
+
+// A pair that its position hides may not have been kept.
+float kept_gradient(const in uint owned, const in uint visited, const in float number) {
+  const uint query = query_of(owned, visited);
+  const uint key = key_of(owned, visited);
+  const bool is_kept = query < visible_query_length() && sees_key(int(query), int(key), kv_length);
+  return is_kept ? kept_gradients[kept_place(query, key)] : 0.0;
+}
+
+// The gradients of the owned rows and the visited keys. `whole` says that all rows exist and see all keys.
+void load_gradients(out PairMatrix gradients, bool whole) {
+  if (whole) {
+    coopMatLoad(gradients, kept_gradients, kept_place(first_owned, first_visited), params.split_keys,
+                gl_CooperativeMatrixLayoutRowMajor);
+  } else {
+    gradients = PairMatrix(0.0);
+    coopMatPerElementNV(gradients, gradients, kept_gradient);
+  }
 }
 
 // --- Units ---

@@ -12,7 +12,11 @@
 //                  3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the larger of the two blocks
 //                  / 2 of K or V) / invocations = (4096 + 4096 + 6144 + 1024 + 1024) / 128 = 128
 //   shared memory  the shader has none; the driver takes some
-//   memory         each multiply-add reads 2 / kOwned bytes of V or K, which dS K reads again = 1/32
+//   memory         each multiply-add reads 2 / kOwned bytes of V or K, which dS K reads again = 1/32; with kKeepsGradients
+//                  2 / kOwned bytes of K + 4 / kHeadBlock of gradients = 1/32 + 1/16
+//
+// With kKeepsGradients there is one product instead of three: the keys' pass has left the gradients of a chunk's scores. Then
+// the sums of a chunk go on from those of the chunks before it.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -24,8 +28,8 @@ OwnedRows(kHeadBlock) queries;
 OwnedRows(kValueBlock) grad_outputs;
 SumMatrix(kHeadBlock) sum;
 
-void visit(int first_key, bool masked) {
-  first_visited = uint(first_key);
+// The gradients of a step's scores, from scores and <dO, v>.
+void make_gradients(out PairMatrix gradients, bool masked) {
   VisitedColumns(kHeadBlock) key_columns;
   load_transposed_key(key_columns, !masked);
   PairMatrix scores = PairMatrix(0.0);
@@ -34,8 +38,18 @@ void visit(int first_key, bool masked) {
   load_transposed_value(value_columns, !masked);
   PairMatrix products = PairMatrix(0.0);
   products = coopMatMulAdd(grad_outputs, value_columns, products);
-  PairMatrix weights, gradients;
+  PairMatrix weights;
   finish_pairs(weights, gradients, scores, products, masked);
+}
+
+void visit(int first_key, bool masked) {
+  first_visited = uint(first_key);
+  PairMatrix gradients;
+  if (kKeepsGradients) {
+    load_gradients(gradients, !masked && first_owned + kOwned <= visible_query_length());
+  } else {
+    make_gradients(gradients, masked);
+  }
   FactorMatrix factors;
   place_gradients(factors, sum, gradients);
   VisitedRows(kHeadBlock) keys;
@@ -47,7 +61,8 @@ void visit(int first_key, bool masked) {
 // lib/key_walk.glsl.
 void visit_keys() {
   const uint last_row = min(first_owned + kOwned, visible_query_length()) - 1u;
-  const KeyRange keys = visible_keys(int(first_owned), int(last_row), kv_length, 0, int(kVisited));
+  const KeyRange keys = visible_keys(int(first_owned), int(last_row), kv_length,
+                                     int(chunk * params.split_keys), int(kVisited));
   visited_end = uint(keys.end);
   const StepRange steps =
       step_range(keys.begin, keys.end, keys.full_begin, keys.full_end, int(kVisited), int(kVisited));
@@ -67,8 +82,15 @@ void visit_keys() {
 
 float store_sum(const in uint row, const in uint dim, const in float number) {
   const uint query = first_owned + row;
-  if (query < visible_query_length() && dim < kHeadDim) {
-    store_grad_query(grad_query_row(batch, head, query), dim, number * backward.sum_scale);
+  if (query >= visible_query_length() || dim >= kHeadDim) return number;
+  const uint row_index = grad_query_row(batch, head, query);
+  const uint sum_index = backward.query_sums + (first_number + query) * kHeadDim;
+  float result = number;
+  if (kKeepsGradients && chunk != 0u) result += load_grad_query_sum(row_index, sum_index, dim);
+  if (!kKeepsGradients || chunk + 1u == params.kv_splits) {
+    store_grad_query(row_index, dim, result * backward.sum_scale);
+  } else {
+    store_grad_query_sum(row_index, sum_index, dim, result);
   }
   return number;
 }
@@ -88,7 +110,9 @@ void main() {
   const uint group = workgroup_number();
   if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices ask for
   const uint blocks = (params.query_length + kOwned - 1u) / kOwned;
-  const uint unit = params.first_tile + group;
+  const uint blocks_of_chunk = backward.batch * params.query_heads * blocks;
+  chunk = (params.first_tile + group) / blocks_of_chunk;
+  const uint unit = params.first_tile + group - chunk * blocks_of_chunk;
   const uint head_index = unit / blocks;
   const uint block = unit - head_index * blocks;
   // With a causal mask the heaviest blocks come first.
@@ -101,8 +125,10 @@ void main() {
   if (first_owned >= visible_query_length()) return;
   kv_length = visible_kv_length(batch);
   first_number = workspace_row(batch, head, 0u);
-  load_owned_query(queries);
-  load_owned_grad_output(grad_outputs);
+  if (!kKeepsGradients) {
+    load_owned_query(queries);
+    load_owned_grad_output(grad_outputs);
+  }
   sum = SumMatrix(kHeadBlock)(0.0);
   begin_units();
   visit_keys();

@@ -15,9 +15,9 @@
 //   registers      of a lane: kRowBlocks * kSumBlocks * kM * kN / 32 sums + 4 * kQuads factors + 16 for rows on their
 //                  way to the stage = 64 + 16 + 16
 //   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 of factors, of rows + VKATTN_MATRIX_FACTOR_STAGE4
-//                  + VKATTN_BACKWARD_SUM_STAGE4 + VKATTN_BACKWARD_PART_STAGE4) bytes
+//                  + VKATTN_BACKWARD_SUM_STAGE4 + VKATTN_BACKWARD_PART_STAGE4) bytes; transposed rows take 128 * 5
 //                  = 16 * (64 * 5 + 32 * 17 + 16 + 256 + 32) = 18,688
-//   memory         each multiply-add reads 2 / kOwned bytes of Q or dO + 8 / dims of pairs = 1/32 + 1/16
+//   memory         each multiply-add reads 2 / kOwned bytes of Q or dO + 4 / dims of pairs = 1/32 + 1/32
 //   stages         each multiply-add reads 2 / (dims of a subgroup) + 2 / (keys of a subgroup) bytes = 1/32 + 1/16
 //
 // The rows' pass has left probabilities (p) and gradients of scores (dS) in the workspace. A thread has the factors of one
@@ -48,13 +48,30 @@ struct KeyBlock {
 uint own_key = gl_LocalInvocationIndex % kOwned;
 uint own_part = gl_LocalInvocationIndex / kOwned;
 
-// Dims dim .. dim + 7 of a row in a step that ends before end_row.
-uvec4 fetch_row(KeyBlock block, uint row, uint end_row, uint dim) {
+// Dims dim .. dim + 7 of a row of Q, or of dO, in a step that ends before end_row.
+uvec4 fetch_query(KeyBlock block, uint row, uint end_row, uint dim) {
   const uint packed = min(row, end_row - 1u);
-  const uint head = packed_head(block.tile.kv_head, packed);
-  const uint query = packed_query(packed);
-  return block.of_values ? grad_output_padded8(grad_output_row(block.tile.batch, head, query), dim)
-                         : query_padded8(query_row(block.tile.batch, head, query), dim);
+  return query_padded8(query_row(block.tile.batch, packed_head(block.tile.kv_head, packed), packed_query(packed)), dim);
+}
+
+uvec4 fetch_grad_output(KeyBlock block, uint row, uint end_row, uint dim) {
+  const uint packed = min(row, end_row - 1u);
+  return grad_output_padded8(
+      grad_output_row(block.tile.batch, packed_head(block.tile.kv_head, packed), packed_query(packed)), dim);
+}
+
+// RADV gains by one branch around all loads, as it waits for each load in a branch of its own. Intel before Xe2 spills so.
+void stage_rows(KeyBlock block, uint first_row, uint end_row) {
+#define VKATTN_FETCH_QUERY(ROW, DIM) fetch_query(block, first_row + (ROW), end_row, DIM)
+#define VKATTN_FETCH_GRAD_OUTPUT(ROW, DIM) fetch_grad_output(block, first_row + (ROW), end_row, DIM)
+#define VKATTN_FETCH_ROW(ROW, DIM) block.of_values ? VKATTN_FETCH_GRAD_OUTPUT(ROW, DIM) : VKATTN_FETCH_QUERY(ROW, DIM)
+  if (!kVisitedTransposed) {
+    VKATTN_FILL_STAGE(visited_stage, kVisited, kSumDims, VKATTN_FETCH_ROW)
+  } else if (block.of_values) {
+    VKATTN_FILL_TRANSPOSED(VKATTN_FETCH_GRAD_OUTPUT)
+  } else {
+    VKATTN_FILL_TRANSPOSED(VKATTN_FETCH_QUERY)
+  }
 }
 
 // The factor of a row in the sum of the thread's key: 0 for rows from end_row on, and for rows that do not see the key.
@@ -62,10 +79,11 @@ float factor_of(KeyBlock block, uint packed, uint end_row, bool masked) {
   const uint existing = min(packed, end_row - 1u);
   const uint query = packed_query(existing);
   const uint key = block.first_key + own_key;
-  const vec2 pair = load_pair(pair_row(block.tile.batch, packed_head(block.tile.kv_head, existing), query) + key -
-                              block.tile.chunk * params.split_keys);
+  const uint pair = pair_row(block.tile.batch, packed_head(block.tile.kv_head, existing), query) + key -
+                    block.tile.chunk * params.split_keys;
+  const float factor = pair_numbers[pair + uint(!block.of_values) * gradient_place(0u)];  // a choice would be a branch
   const bool visible = packed < end_row && (!masked || sees_key(int(query), int(key), block.kv_length));
-  return visible ? (block.of_values ? pair.x : pair.y) : 0.0;
+  return visible ? factor : 0.0;
 }
 
 // Visits one block of rows. `unit` belongs to the thread's key.
@@ -80,8 +98,7 @@ void visit(KeyBlock block, inout uint unit, uint first_row, uint end_row, bool m
   }
   workgroup_barrier();  // the previous step still reads rows and factors
   part_stage[own_part * kOwned + own_key] = largest;
-#define VKATTN_FETCH_ROW(ROW, DIM) fetch_row(block, first_row + (ROW), end_row, DIM)
-  VKATTN_FILL_STAGE(visited_stage, kVisited, kSumDims, VKATTN_FETCH_ROW)
+  stage_rows(block, first_row, end_row);
   workgroup_barrier();  // rows and the largest factors are complete
   for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key]);
   const float factor = raise_unit(unit, largest);

@@ -57,7 +57,7 @@ shared uvec4 value_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kValuePadded)];
 // product_stage has <dO, v>. sum_stage has <q, k>, at the end sums. visited_stage has keys.
 shared vec4 product_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];
 
-// Two pairs in one store; load_pair() in backward/pairs.glsl loads one.
+// Weights or gradients of four neighbouring keys in one store: pairs lie apart (backward/pairs.glsl).
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) writeonly buffer PairQuads { vec4 pair_quads[]; };
 
 // The thread's row in the block, and its number among the kOwnerThreads threads that share the row.
@@ -178,10 +178,11 @@ vec4 make_pairs(ChunkTile tile, inout OwnRow own, Step step, uint first_key, vec
   }
   if (!own.exists) return gradients;
   const uint index = own.pair_index + uint(position) - tile.chunk * params.split_keys;
-  pair_quads[index / 2u] = vec4(weights.x, gradients.x, weights.y, gradients.y);
-  pair_quads[index / 2u + 1u] = vec4(weights.z, gradients.z, weights.w, gradients.w);
+  const uint quad = index / 4u;
+  pair_quads[quad] = weights;
+  pair_quads[quad + gradient_place(0u) / 4u] = gradients;
   if (kKeepsScoreGradients) {
-    [[unroll]] for (uint k = 0; k < 4; ++k) score_gradients[score_gradient_index(index + k)] = score_gradient[k];
+    [[unroll]] for (uint k = 0; k < 4; ++k) store_score_gradient(index + k, score_gradient[k]);
   }
   return gradients;
 }

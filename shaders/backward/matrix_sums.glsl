@@ -1,7 +1,8 @@
 // The sums of gradients in a workgroup of the matrix forms. It owns kOwned rows or keys, whose gradients are sums over the
 // keys or rows that it visits, kVisited at a time:
 //   sums += F X      F: factors, kOwned x kVisited; X: visited rows, kVisited x kGradientDims, 16-bit in shared memory
-// Subgroups are a grid over rows and columns of a product.
+// Subgroups are a grid over rows and columns of a product. Where loads of matrices want neighbouring elements of a column of X,
+// X is staged transposed (kVisitedTransposed).
 //
 // Factors are float32 of any size. As operands they are multiples of their row's unit, see backward/units.glsl.
 #ifndef VKATTN_BACKWARD_MATRIX_SUMS
@@ -25,6 +26,7 @@ layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_STEP_OWNED) const uint kOwned = 16;
 layout(constant_id = VKATTN_SPEC_STEP_VISITED) const uint kVisited = 16;
 layout(constant_id = VKATTN_SPEC_GRID_COLUMNS) const uint kGridColumns = 2;
+layout(constant_id = VKATTN_SPEC_VISITED_TRANSPOSED) const bool kVisitedTransposed = false;
 layout(constant_id = VKATTN_SPEC_MATRIX_QUERY_LOADS8) const bool kQueryLoads8 = false;
 layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_LOADS8) const bool kGradOutputLoads8 = false;
 
@@ -47,10 +49,11 @@ const uint kQuads = kVisited / kOwnerThreads / 4;      // quads of factors of a 
 // Strides of rows in shared memory, in units of 8 bytes, and of 16.
 const uint kOperandStride2 = VKATTN_MATRIX_STRIDE(kVisited) * 2;
 const uint kSumStride8 = VKATTN_MATRIX_STRIDE(kSumDims);
+const uint kTransposedStride8 = VKATTN_MATRIX_STRIDE(kVisited);
 
 shared uvec2 operand_stage[2 * VKATTN_MATRIX_KEY_STAGE4(kOwned, kVisited)];
 shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kOwned) * 4];  // a factor of each row's sums
-shared uvec4 visited_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kSumDims)];
+shared uvec4 visited_stage[VKATTN_BACKWARD_VISITED_STAGE4(kVisited, kSumDims, kVisitedTransposed)];
 // Sums on their way out. The rows' pass has scores there before, and defines a larger size before this file.
 #ifndef VKATTN_SUM_STAGE4
 #define VKATTN_SUM_STAGE4 VKATTN_BACKWARD_SUM_STAGE4(kSubgroups, kM, kN)
@@ -92,6 +95,37 @@ MatrixC gradient_sums[kRowBlocks * kSumBlocks];  // a global, as GLSL passes arr
         if (i < vectors) STAGE[i / ((DIMS) / 8u) * VKATTN_MATRIX_STRIDE(DIMS) + i % ((DIMS) / 8u)] = loaded[f]; \
       }                                                                                                         \
     }                                                                                                           \
+  }
+
+// Places elements dim .. dim + 7 of two neighbouring rows in a transposed stage, where they share words.
+void place_transposed(uint pair, uint dim, uvec4 even, uvec4 odd) {
+  [[unroll]] for (uint d = 0; d < 8; ++d) {
+    const uint shift = d % 2u * 16u;
+    const uint low = (even[d / 2u] >> shift) & 0xffffu;
+    const uint high = (odd[d / 2u] >> shift) << 16;
+    visited_stage[(dim + d) * kTransposedStride8 + pair / 4u][pair % 4u] = low | high;
+  }
+}
+
+// The same as VKATTN_FILL_STAGE for a transposed visited_stage. Neighbouring threads have neighbouring pairs of rows.
+#define VKATTN_FILL_TRANSPOSED(FETCH)                                                      \
+  {                                                                                        \
+    const uint pairs = kVisited / 2u;                                                      \
+    const uint places = pairs * (kSumDims / 8u);                                           \
+    const uint fetches = (places + kThreads - 1u) / kThreads;                              \
+    const uint batch = fetches < 2u ? fetches : 2u;                                        \
+    [[unroll]] for (uint first = 0; first < fetches; first += batch) {                     \
+      uvec4 even[2], odd[2];                                                               \
+      [[unroll]] for (uint f = 0; f < batch; ++f) {                                        \
+        const uint i = min(gl_LocalInvocationIndex + (first + f) * kThreads, places - 1u); \
+        even[f] = FETCH(i % pairs * 2u, i / pairs * 8u);                                   \
+        odd[f] = FETCH(i % pairs * 2u + 1u, i / pairs * 8u);                               \
+      }                                                                                    \
+      [[unroll]] for (uint f = 0; f < batch; ++f) {                                        \
+        const uint i = gl_LocalInvocationIndex + (first + f) * kThreads;                   \
+        if (i < places) place_transposed(i % pairs, i / pairs * 8u, even[f], odd[f]);      \
+      }                                                                                    \
+    }                                                                                      \
   }
 
 void begin_sums() {
@@ -155,8 +189,14 @@ void add_products() {
     }
     [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {
       MatrixB visited;
-      coopMatLoad(visited, visited_stage, b * kK * kSumStride8 + (subgroup_column * kSumBlocks + n) * (kN / 8u),
-                  kSumStride8, gl_CooperativeMatrixLayoutRowMajor);
+      const uint block = subgroup_column * kSumBlocks + n;
+      if (kVisitedTransposed) {
+        coopMatLoad(visited, visited_stage, block * (kN * kTransposedStride8) + b * (kK / 8u), kTransposedStride8,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+      } else {
+        coopMatLoad(visited, visited_stage, b * kK * kSumStride8 + block * (kN / 8u), kSumStride8,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
       [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         const uint sum = r * kSumBlocks + n;
         gradient_sums[sum] = coopMatMulAdd(factors[r], visited, gradient_sums[sum]);

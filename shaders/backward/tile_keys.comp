@@ -13,7 +13,7 @@
 //   registers      4 * kKeys * kChunks sums + 16 of rows + 4 factors = 16 + 16 + 4
 //   shared memory  16 * (VKATTN_BACKWARD_ROW_STAGE4 + VKATTN_BACKWARD_KEY_STAGE4) bytes = 16 * (32 * 9 + 32 * 17) =
 //                  13,312
-//   memory         each multiply-add reads e / kBlockKeys bytes of Q or dO + 8 / dims of pairs = 1/8 + 1/8
+//   memory         each multiply-add reads e / kBlockKeys bytes of Q or dO + 4 / dims of pairs = 1/8 + 1/16
 //   stages         each multiply-add reads 1 + 4 / kKeys bytes = 2
 //
 // dK and dV are computed apart: they share no factor, and each needs only half of the registers. The rows' pass has left
@@ -63,10 +63,11 @@ vec4 row_quad(KeyBlock block, uint packed, uint dim, bool of_values) {
 float factor_of(KeyBlock block, uint packed, uint end_row, uint key, bool of_values, bool masked) {
   if (packed >= end_row) return 0.0;
   const uint query = packed_query(packed);
-  const vec2 pair = load_pair(pair_row(block.tile.batch, packed_head(block.tile.kv_head, packed), query) + key -
-                              block.tile.chunk * params.split_keys);
+  const uint pair = pair_row(block.tile.batch, packed_head(block.tile.kv_head, packed), query) + key -
+                    block.tile.chunk * params.split_keys;
+  const float factor = of_values ? load_weight(pair) : load_gradient(pair);
   const bool visible = !masked || sees_key(int(query), int(key), block.kv_length);
-  return visible ? (of_values ? pair.x : pair.y) : 0.0;
+  return visible ? factor : 0.0;
 }
 
 // Adds a block of rows, times their factors, to chunk n of the dims.

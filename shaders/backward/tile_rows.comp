@@ -127,7 +127,7 @@ void make_pairs(ChunkTile tile, int first_key, int key_end, bool masked) {
       if (exists) {
         store_pair(pair_index[r] + in_chunk + in_block, vec2(pair.weight, pair.gradient));
         if (kKeepsScoreGradients) {
-          score_gradients[score_gradient_index(pair_index[r] + in_chunk + in_block)] = pair.score_gradient;
+          store_score_gradient(pair_index[r] + in_chunk + in_block, pair.score_gradient);
         }
       }
     }

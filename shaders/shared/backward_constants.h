@@ -12,7 +12,7 @@
 #define VKATTN_BINDING_GRAD_MASK 26
 #define VKATTN_BINDING_GRAD_SLOPES 27
 #define VKATTN_BINDING_GRAD_SINKS 28
-#define VKATTN_BINDING_PAIRS 29  // in the workspace: probability and score gradient of each row and key of a chunk
+#define VKATTN_BINDING_PAIRS 29  // in the workspace: numbers of each row and key of a chunk; of matrix2 the rows' numbers too
 #define VKATTN_BINDING_SUMS 30   // in the workspace: running sums, and numbers of rows
 #define VKATTN_BACKWARD_BINDING_COUNT 31
 
@@ -54,10 +54,13 @@
 #define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // columns of matrices that have one number for each owner
 #define VKATTN_SPEC_SCALED_FACTORS 101  // scaled factors of a gradient's products: 0, 1 (the pair) or 2 (the row too)
 #define VKATTN_SPEC_HAS_GRAD_LSE 102
+#define VKATTN_SPEC_PAIRS_APART 103  // a row's weights lie before its gradients
+#define VKATTN_SPEC_KEEPS_GRADIENTS 104  // matrix2: the keys' pass leaves gradients of scores to the rows' pass
+#define VKATTN_SPEC_VISITED_TRANSPOSED 105  // matrix: sums read a transposed stage of the visited rows
 // Running sums of a gradient lie in the workspace, not in the gradient.
-#define VKATTN_SPEC_GRAD_QUERY_SUMS_APART 103
-#define VKATTN_SPEC_GRAD_KEY_SUMS_APART 104
-#define VKATTN_SPEC_GRAD_VALUE_SUMS_APART 105
+#define VKATTN_SPEC_GRAD_QUERY_SUMS_APART 106
+#define VKATTN_SPEC_GRAD_KEY_SUMS_APART 107
+#define VKATTN_SPEC_GRAD_VALUE_SUMS_APART 108
 
 // Threads that share a row in the pass that computes the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8

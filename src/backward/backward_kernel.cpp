@@ -158,6 +158,7 @@ BackwardKernel tile_kernel(const BackwardDesc& desc, const Capabilities& capabil
   kernel.row_tile = entry.rows.block();
   kernel.key_tile = entry.keys.block();
   kernel.gradients_per_workgroup = 1;
+  kernel.pairs_apart = true;
   kernel.summary = summary_of(entry.rows, "rows", "keys") + "; " + summary_of(entry.keys, "keys", "rows");
   return kernel;
 }

@@ -29,11 +29,13 @@ struct BackwardKernel {
   std::uint32_t key_tile = 0;  ///< keys of a workgroup
   std::uint32_t gradients_per_workgroup = 2;  ///< of keys and values; 1: each tile of keys comes twice
   bool key_sums_in_workspace = false;         ///< sums of 16-bit gradients
-  bool keeps_pairs = true;      ///< in chunks of the keys; else it keeps the rows' numbers alone
-  std::uint32_t pair_tile = 0;  ///< keys whose pairs lie together; 0: all of a chunk
-  bool keeps_deltas = false;    ///< later chunks read D of a row from the sums
-  bool avoids_shared_sets =
-      false;  ///< running sums lie apart from gradients whose rows share sets of a cache
+  bool keeps_pairs = true;          ///< in chunks of the keys; else it keeps the rows' numbers alone
+  bool pairs_apart = false;         ///< a workgroup of the keys' pass reads weights or gradients, not both
+  bool may_keep_gradients = false;  ///< from the keys' pass to the rows' pass, in place of pairs
+  std::uint32_t pair_tile = 0;      ///< keys whose pairs lie together; 0: all of a chunk
+  bool keeps_deltas = false;        ///< later chunks read D of a row from the sums
+  /// Running sums lie apart from gradients whose rows share sets of a cache.
+  bool avoids_shared_sets = false;
   /// The type to which probabilities and gradients of scores are rounded before they are multiplied.
   DataType probability_type = DataType::kFloat32;
   bool uses_matrix_units = false;

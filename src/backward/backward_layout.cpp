@@ -16,11 +16,27 @@ namespace vkattn::detail {
 
 namespace {
 
-// Bytes of a row if no pairs are kept: its log-sum-exp and D.
-constexpr std::uint64_t kRowNumberBytes = 8;
+// If no pairs are kept: the log-sum-exp and D of each row. Kept gradients lie behind them at a multiple of 16
+// bytes, as shaders/backward/matrix2_pairs.glsl has it.
+std::uint64_t bytes_of_row_numbers(const BackwardLayout& layout) {
+  return round_up(8 * layout.rows, std::uint64_t{16});
+}
 
 std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
+  if (layout.keeps_gradients) return 4;
   return layout.keeps_score_gradients ? 12 : 8;
+}
+
+std::uint64_t bytes_of_pairs(const BackwardKernel& kernel, const BackwardLayout& layout) {
+  const std::uint64_t bytes = layout.rows * layout.chunk_keys * bytes_of_pair(layout);
+  if (kernel.keeps_pairs) return bytes;
+  return bytes_of_row_numbers(layout) + (layout.keeps_gradients ? bytes : 0);
+}
+
+// Only by request: it has not been measured. Without dK and dV the keys' pass would run for dQ alone.
+bool keeps_gradients(const BackwardDesc& desc, const BackwardKernel& kernel, const PlanOptions& options) {
+  return kernel.may_keep_gradients && options.chunk_keys != 0 && desc.has_grad_query &&
+         (desc.has_grad_key || desc.has_grad_value);
 }
 
 // Chunks are whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy. A
@@ -60,8 +76,8 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
                                    static_cast<std::uint64_t>(attention.kv_heads) * layout.chunk_keys;
   take(layout.delta_sums, desc.has_grad_sinks || layout.keeps_deltas, layout.rows);
   take(layout.slope_sums, desc.has_grad_alibi_slopes, layout.rows);
-  take(layout.query_sums,
-       kernel.keeps_pairs && desc.has_grad_query && sums_lie_apart(*desc.grad_query, layout),
+  const bool adds_chunks = kernel.keeps_pairs || layout.keeps_gradients;
+  take(layout.query_sums, adds_chunks && desc.has_grad_query && sums_lie_apart(*desc.grad_query, layout),
        layout.rows * head_dim);
   const bool keeps = kernel.key_sums_in_workspace;
   take(layout.key_sums, keeps && desc.has_grad_key && sums_lie_apart(*desc.grad_key, layout),
@@ -104,7 +120,8 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
     return invalid("PlanOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
                    kChunkStep, ", or 0");
   }
-  if (kernel.keeps_pairs) {
+  layout.keeps_gradients = keeps_gradients(desc, kernel, options);
+  if (kernel.keeps_pairs || layout.keeps_gradients) {
     choose_chunk(desc, capabilities, options.chunk_keys, layout);
   } else {
     const auto keys = static_cast<std::uint32_t>(std::max<std::int64_t>(desc.attention.kv_length, 1));
@@ -117,8 +134,7 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
     if (bytes != 0) layout.workspace_bytes = area.offset + bytes;
     return area;
   };
-  layout.pairs = append(kernel.keeps_pairs ? layout.rows * layout.chunk_keys * bytes_of_pair(layout)
-                                           : layout.rows * kRowNumberBytes);
+  layout.pairs = append(bytes_of_pairs(kernel, layout));
   const std::uint64_t range = capabilities.max_storage_buffer_range;
   const BufferLimit buffers = buffer_limit(capabilities);
   layout.avoids_shared_sets = kernel.avoids_shared_sets;
@@ -135,9 +151,10 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
     if (bytes <= most) return {};
     return limit_exceeded(what, " of the backward pass take ", bytes, " bytes; ", limit, " is ", most);
   };
-  if (Result<void> s =
-          check(kernel.keeps_pairs ? "probabilities of a chunk of the keys" : "numbers of the rows",
-                layout.pairs.bytes, "maxStorageBufferRange", range);
+  if (Result<void> s = check(kernel.keeps_pairs       ? "probabilities of a chunk of the keys"
+                             : layout.keeps_gradients ? "gradients of a chunk of the keys"
+                                                      : "numbers of the rows",
+                             layout.pairs.bytes, "maxStorageBufferRange", range);
       !s) {
     return s.error();
   }

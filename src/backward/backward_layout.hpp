@@ -19,6 +19,7 @@ struct BackwardLayout {
   ScaleParts scale;
   bool keeps_score_gradients = false;
   bool keeps_deltas = false;        ///< of rows, from chunk to chunk
+  bool keeps_gradients = false;     ///< of a chunk's scores, from the keys' pass to the rows' pass; no pairs
   bool avoids_shared_sets = false;  ///< as the kernel, if the workspace has room
   WorkspaceArea pairs;
   WorkspaceArea sums;

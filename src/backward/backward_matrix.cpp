@@ -12,6 +12,7 @@
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
 #include "kernels/tile_table.hpp"
+#include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/backward_constants.h"
 #include "shared/shared_memory.h"
@@ -73,6 +74,7 @@ struct MatrixPass {
   MatrixShape shape;
   std::uint32_t subgroup_size = 0;
   std::uint32_t head_dim = 0, value_dim = 0;
+  bool visited_transposed = false;  // of the keys' pass
 
   [[nodiscard]] std::uint32_t subgroups() const { return block.grid_rows * block.grid_columns; }
   [[nodiscard]] std::uint32_t threads() const { return subgroups() * subgroup_size; }
@@ -91,7 +93,8 @@ struct MatrixPass {
   }
   [[nodiscard]] std::uint32_t shared_bytes_of_keys() const {
     return 16 * (factor_stages4() +
-                 VKATTN_MATRIX_KEY_STAGE4(block.visited, padded(std::max(head_dim, value_dim))) +
+                 VKATTN_BACKWARD_VISITED_STAGE4(block.visited, padded(std::max(head_dim, value_dim)),
+                                                visited_transposed) +
                  VKATTN_BACKWARD_SUM_STAGE4(subgroups(), shape.m, shape.n) +
                  VKATTN_BACKWARD_PART_STAGE4(threads()));
   }
@@ -154,6 +157,7 @@ void set_pass(const BackwardDesc& desc, const Capabilities& capabilities, const 
   add(VKATTN_SPEC_STEP_OWNED, pass.block.owned);
   add(VKATTN_SPEC_STEP_VISITED, pass.block.visited);
   add(VKATTN_SPEC_GRID_COLUMNS, pass.block.grid_columns);
+  add(VKATTN_SPEC_VISITED_TRANSPOSED, pass.visited_transposed);
   add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(attention.query, query_extents(attention, 1), 8));
   add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(attention.key, key_extents(attention, 1), 8));
   add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(attention.value, key_extents(attention, 1), 8));
@@ -190,6 +194,9 @@ Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const
   pass.value_dim = static_cast<std::uint32_t>(desc.attention.value_dim);
   const auto rows = choose_block(kMatrixRowBlocks, pass, true, capabilities);
   if (!rows) return rows.error();
+  // RDNA3 loads an operand's columns element by element; a transposed stage makes them neighbours. The rows'
+  // pass reads its stage by columns too.
+  pass.visited_transposed = capabilities.vendor_id == kVendorAmd;
   const auto keys = choose_block(kMatrixKeyBlocks, pass, false, capabilities);
   if (!keys) return keys.error();
   BackwardKernel kernel;
@@ -201,6 +208,7 @@ Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const
   kernel.row_tile = rows->block.owned;
   kernel.key_tile = keys->block.owned;
   kernel.gradients_per_workgroup = 1;
+  kernel.pairs_apart = true;
   kernel.probability_type = operand;
   kernel.uses_matrix_units = true;
   kernel.summary = message("matrices of ", shape->m, "x", shape->n, "x", shape->k, ", subgroups of ", *lanes,

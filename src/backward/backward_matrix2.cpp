@@ -146,6 +146,7 @@ BackwardKernel kernel_of(const BackwardDesc& desc, const PairPass& rows, const P
   kernel.row_tile = rows.block.owned;
   kernel.key_tile = keys.block.owned;
   kernel.keeps_pairs = false;
+  kernel.may_keep_gradients = true;
   kernel.packs_heads = false;
   kernel.probability_type = desc.attention.query.type;
   kernel.uses_matrix_units = true;

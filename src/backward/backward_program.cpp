@@ -110,6 +110,8 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
       {VKATTN_SPEC_HAS_GRAD_SLOPES, flag(desc.has_grad_alibi_slopes)},
       {VKATTN_SPEC_HAS_GRAD_SINKS, flag(desc.has_grad_sinks)},
       {VKATTN_SPEC_PAIR_TILE, request.kernel.pair_tile},
+      {VKATTN_SPEC_PAIRS_APART, flag(request.kernel.pairs_apart)},
+      {VKATTN_SPEC_KEEPS_GRADIENTS, flag(request.layout.keeps_gradients)},
       {VKATTN_SPEC_KEEPS_DELTAS, flag(request.layout.keeps_deltas)},
       {VKATTN_SPEC_KEEPS_SCORE_GRADIENTS, flag(request.layout.keeps_score_gradients)},
       {VKATTN_SPEC_SCALED_FACTORS, request.layout.scale.scaled_factors()},
@@ -192,7 +194,7 @@ Result<void> add_pass(const Request& request, const PassConfig& config, const Pa
   const auto code = built_shader(shader_binaries(), config.shader);
   if (!code) return code.error();
   const auto index = static_cast<std::uint32_t>(program.passes.size());
-  // Each waits: the rows' pass writes over the pairs of the chunk before, and others read its pairs and sums.
+  // Each waits: a pass writes over the pairs of the chunk before, or reads what another pass has left.
   program.passes.push_back(configured_pass(config, *code, constants(request, config)));
   UnitLimits limits = dispatch_limits(request.capabilities, request.options.max_dispatch_ns,
                                       work.unit_flops / assumed_flops_per_ns(request.capabilities));
@@ -218,7 +220,8 @@ PassWork rows_work(const Request& request) {
   const std::uint64_t tile = request.kernel.row_tile;
   const std::uint64_t tiles =
       request.kernel.packs_heads ? divide_up(rows * group, tile) : group * divide_up(rows, tile);
-  const auto dims = static_cast<double>(2 * desc.head_dim + desc.value_dim);
+  const auto dims = static_cast<double>(request.layout.keeps_gradients ? desc.head_dim
+                                                                       : 2 * desc.head_dim + desc.value_dim);
   return {heads_of_batch(desc) * tiles, 1, 2.0 * dims * request.kernel.row_tile * request.layout.chunk_keys};
 }
 
@@ -281,25 +284,38 @@ Result<void> add_passes(const Request& request, ProgramDesc& program) {
   const auto add = [&](const PassConfig& pass, const PassWork& work, std::uint32_t chunk) {
     return add_pass(request, pass, work, chunk, program);
   };
+  // Without keys the later passes have nothing to write.
+  const bool has_keys = desc.attention.kv_length != 0;
+  const auto add_rows = [&](std::uint32_t chunk) -> Result<void> {
+    if (!runs_rows(desc, request.kernel)) return {};
+    return add(request.kernel.rows, rows_work(request), chunk);
+  };
+  const auto add_keys = [&](std::uint32_t chunk) -> Result<void> {
+    if (!has_keys || (!desc.has_grad_key && !desc.has_grad_value)) return {};
+    if (Result<void> s = add(request.kernel.keys, keys_work(request), chunk); !s) return s;
+    // If nothing is kept, this pass needs the rows' numbers alone, as the rows' pass does before it.
+    const bool shares_barrier = !request.kernel.keeps_pairs && !request.layout.keeps_gradients;
+    if (shares_barrier && runs_rows(desc, request.kernel)) program.passes.back().barrier.reset();
+    return {};
+  };
   if (runs_numbers(request.kernel)) {
     if (Result<void> s = add(request.kernel.numbers, numbers_work(request), 0); !s) return s;
   }
   for (std::uint32_t chunk = 0; chunk < request.layout.chunks; ++chunk) {
-    if (runs_rows(desc, request.kernel)) {
-      if (Result<void> s = add(request.kernel.rows, rows_work(request), chunk); !s) return s;
-    }
-    // Without keys the later passes have nothing to write.
-    if (desc.attention.kv_length == 0) continue;
-    if (desc.has_grad_key || desc.has_grad_value) {
-      if (Result<void> s = add(request.kernel.keys, keys_work(request), chunk); !s) return s;
-    }
-    if (!desc.has_grad_mask) continue;
+    const bool keys_first = request.layout.keeps_gradients;
+    if (Result<void> s = keys_first ? add_keys(chunk) : add_rows(chunk); !s) return s;
+    if (Result<void> s = keys_first ? add_rows(chunk) : add_keys(chunk); !s) return s;
+    if (!has_keys || !desc.has_grad_mask) continue;
     const PassConfig pass = configure_mask_sums(desc, request.capabilities);
     if (Result<void> s = add(pass, mask_work(request, pass), chunk); !s) return s;
   }
   if (!desc.has_grad_alibi_slopes && !desc.has_grad_sinks) return {};
   const PassWork work{static_cast<std::uint64_t>(desc.attention.query_heads), 1, 0};
-  return add(configure_head_sums(), work, 0);
+  if (Result<void> s = add(configure_head_sums(), work, 0); !s) return s;
+  // It reads what the rows' pass has left, or the first of three or more passes, after which the second has
+  // waited.
+  if (runs_numbers(request.kernel) && program.passes.size() > 2) program.passes.back().barrier.reset();
+  return {};
 }
 
 }  // namespace

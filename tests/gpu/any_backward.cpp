@@ -54,6 +54,11 @@ PlanOptions AnyBackwardTest::options(std::uint32_t chunk_keys) {
   return {.kernel = GetParam(), .chunk_keys = chunk_keys};
 }
 
+std::vector<std::uint32_t> AnyBackwardTest::chunk_sizes(std::uint32_t chunk_keys) {
+  if (std::string_view(GetParam()) != "matrix2" || chunk_keys == 0) return {chunk_keys};
+  return {chunk_keys, 0};
+}
+
 void AnyBackwardTest::expect_gradients(const Problem& problem, const BackwardDesc& desc,
                                        const PlanOptions& how, const Device& device) {
   SCOPED_TRACE(to_string(problem));
@@ -61,9 +66,12 @@ void AnyBackwardTest::expect_gradients(const Problem& problem, const BackwardDes
   auto run = must(BackwardRun::create(runtime(), problem, desc));
   PlanOptions with_cache = how;
   with_cache.pipeline_cache = runtime().pipeline_cache();
-  const auto plan = must(BackwardPlan::create(device, desc, with_cache));
-  must(run.execute(plan));
-  expect_right_gradients(run, plan.describe());
+  for (const std::uint32_t chunk_keys : chunk_sizes(how.chunk_keys)) {
+    with_cache.chunk_keys = chunk_keys;
+    const auto plan = must(BackwardPlan::create(device, desc, with_cache));
+    must(run.execute(plan));
+    expect_right_gradients(run, plan.describe());
+  }
 }
 
 void AnyBackwardTest::expect_gradients(std::string_view text, std::uint32_t chunk_keys) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpu/support.hpp"
 #include "harness/backward_run.hpp"
@@ -37,6 +38,9 @@ class AnyBackwardTest : public GpuTest, public testing::WithParamInterface<const
   [[nodiscard]] static Problem parsed(std::string_view text);
 
   [[nodiscard]] static PlanOptions options(std::uint32_t chunk_keys = 0);
+
+  /// The number, and 0 beside it if that is another form of the kernel: matrix2 without chunks.
+  [[nodiscard]] static std::vector<std::uint32_t> chunk_sizes(std::uint32_t chunk_keys);
 
   /// Runs the problem with all its gradients, on the device or on a changed view of it, and compares.
   static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const PlanOptions& how,

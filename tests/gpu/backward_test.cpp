@@ -160,19 +160,21 @@ TEST_P(BackwardTest, TheSameBitsEachTime) {
       parsed("60x140 b2 hq4 hkv2 d24 dv16 causal align=bottom-right dropout=0.2 f16 sinks lse");
   const BackwardDesc desc = with_gradients(problem.desc);
   auto run = must(BackwardRun::create(runtime(), problem, desc));
-  std::vector<std::vector<std::byte>> first;
-  double estimated_ns = 0;  // by the plan itself, so that it is cut on any device
-  for (const bool is_cut : {false, true}) {
-    PlanOptions how = options(64);
-    if (is_cut) how.max_dispatch_ns = 1 + static_cast<std::uint64_t>(estimated_ns / 60);
-    const auto plan = must(BackwardPlan::create(runtime().device(), desc, how));
-    EXPECT_TRUE(!is_cut || plan.dispatches().size() > 20) << plan.dispatches().size();
-    for (const DispatchInfo& dispatch : plan.dispatches()) estimated_ns += dispatch.estimated_ns;
-    for (int i = 0; i < (is_cut ? 1 : kSameBitsRuns); ++i) {
-      ASSERT_TRUE(run.execute(plan).ok());
-      const auto bytes = must(run.bytes());
-      if (first.empty()) first = bytes;
-      ASSERT_TRUE(bytes == first) << "run " << i << (is_cut ? ", cut" : "");
+  for (const std::uint32_t chunk_keys : chunk_sizes(64)) {
+    std::vector<std::vector<std::byte>> first;
+    double estimated_ns = 0;  // by the plan itself, so that it is cut on any device
+    for (const bool is_cut : {false, true}) {
+      PlanOptions how = options(chunk_keys);
+      if (is_cut) how.max_dispatch_ns = 1 + static_cast<std::uint64_t>(estimated_ns / 60);
+      const auto plan = must(BackwardPlan::create(runtime().device(), desc, how));
+      EXPECT_TRUE(!is_cut || plan.dispatches().size() > 20) << plan.dispatches().size();
+      for (const DispatchInfo& dispatch : plan.dispatches()) estimated_ns += dispatch.estimated_ns;
+      for (int i = 0; i < (is_cut ? 1 : kSameBitsRuns); ++i) {
+        ASSERT_TRUE(run.execute(plan).ok());
+        const auto bytes = must(run.bytes());
+        if (first.empty()) first = bytes;
+        ASSERT_TRUE(bytes == first) << "run " << i << (is_cut ? ", cut" : "");
+      }
     }
   }
 }
@@ -240,8 +242,8 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
   constexpr const char* k100 = "21x130 d100 dv72 softcap=4";
   constexpr const char* k200 = "h2 9x70 d136 dv200 bf16";
   constexpr const char* k400 = "5x70 d400 dv20";
-  using detail::kVendorArm, detail::kVendorIntel;
-  std::vector<Case> cases = part_of<Case>({{kVendorArm, k40}, {kVendorArm, k64}});
+  using detail::kVendorAmd, detail::kVendorArm, detail::kVendorIntel;
+  std::vector<Case> cases = part_of<Case>({{kVendorArm, k40}, {kVendorArm, k64}, {kVendorAmd, k40}});
   // Each of Mali's blocks for heads that are not wide, in every part. Not of matrices, whose code for GPUs
   // takes a CPU driver half a minute.
   if (!on_matrices()) cases.emplace_back(kVendorArm, k100);

@@ -259,6 +259,25 @@ TEST_F(BarrierTest, OfBackwardPasses) {
       5);
 }
 
+// The rows' numbers; then, in two chunks, a pass over keys and the product of the gradients that it has kept;
+// then, without a barrier, the sums over heads, one of which is the gradient of the sinks. Validation does
+// not see the first barrier: the keys' pass reads the rows' numbers in the binding that it writes.
+TEST_F(BarrierTest, OfBackwardPassesThatKeepGradients) {
+  const Problem problem = parsed("8x128 d8 f16 sinks");
+  const BackwardDesc desc = with_all_gradients(problem.desc);
+  const PlanOptions options{.kernel = "matrix2", .chunk_keys = 64};
+  const auto plan = BackwardPlan::create(*device_, desc, options);
+  if (!plan.ok()) GTEST_SKIP() << plan.error().message;
+  const auto run = must(BackwardRun::create(*runtime_, problem, desc));
+  const Buffer workspace = must(runtime_->create_buffer(1U << 20U));
+  const auto bindings = bound_to(*plan, run.tensors(), workspace.range());
+  const std::vector<bool> missed =
+      missed_barriers("gradients of attention in 2 chunks that keep gradients of scores",
+                      [&](VkCommandBuffer commands) { plan->record(commands, bindings); });
+  ASSERT_EQ(missed.size(), 4U);
+  for (std::size_t i = 1; i < missed.size(); ++i) EXPECT_TRUE(missed[i]) << i;
+}
+
 // The products of parts, then their sum.
 TEST_F(BarrierTest, OfProductsInParts) {
   MatmulDesc desc{.rows = 4, .columns = 24, .inner = 1024, .has_bias = true};

@@ -124,16 +124,27 @@ TEST(BackwardKernels, Matrix2NamesGradientsThatTensorAddressingCannotExpress) {
                   "least 64 elements apart"));
 }
 
-/// A kernel that stores no pairs needs no chunks, and a workspace of two numbers for each row.
+/// A kernel that stores no pairs needs no chunks, and a workspace of two numbers for each row. By request it
+/// keeps gradients of scores in chunks, if its pass over keys has more to do than that.
 TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
-  const BackwardDesc desc = backward_of("b2 hq4 hkv2 1000x3000 d64 f16").resolved();
+  BackwardDesc desc = backward_of("b2 hq4 hkv2 1000x3000 d64 f16 output=f32").resolved();
+  desc.grad_output = TensorDesc{DataType::kFloat16, desc.attention.query.strides, 16};
+  desc.grad_query = TensorDesc{DataType::kFloat32, desc.attention.query.strides, 16};
   const auto kernel = must(detail::configure_matrix2_backward(desc, with_workgroup_scope()));
-  PlanOptions asked;
-  asked.chunk_keys = 128;
-  const auto layout = must(detail::lay_out_backward(desc, made_up_gpu(), kernel, asked));
-  EXPECT_EQ(layout.chunks, 1U);
-  EXPECT_EQ(layout.chunk_keys, 3008U);
-  EXPECT_EQ(layout.workspace_bytes, 8U * 2 * 4 * 1000);
+  const auto layout_of = [&](std::uint32_t chunk_keys) {
+    PlanOptions asked;
+    asked.chunk_keys = chunk_keys;
+    return must(detail::lay_out_backward(desc, made_up_gpu(), kernel, asked));
+  };
+  constexpr std::uint64_t kRows = 2 * 4 * 1000;
+  EXPECT_EQ(layout_of(0).chunks, 1U);
+  EXPECT_EQ(layout_of(0).chunk_keys, 3008U);
+  EXPECT_EQ(layout_of(0).workspace_bytes, 8 * kRows);
+  EXPECT_EQ(layout_of(128).chunks, 24U);
+  EXPECT_EQ(layout_of(128).chunk_keys, 128U);
+  EXPECT_EQ(layout_of(128).workspace_bytes, 8 * kRows + 4 * kRows * 128);
+  desc.has_grad_key = desc.has_grad_value = false;
+  EXPECT_EQ(layout_of(128).workspace_bytes, 8 * kRows);
 }
 
 /// On CPUs, where rows of gradients share sets of a cache: here those of Q and K (16 heads of 128), not those of V.
