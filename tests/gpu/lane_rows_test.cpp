@@ -77,7 +77,7 @@ TEST_F(LaneRows, QueriesInTwoPlaces) {
   RunOptions options = in(sizes);
   options.inspect = [](const AttentionPlan& plan) {
     if (capabilities().subgroup_size != 8) return;  // more lanes have room for all
-    EXPECT_TRUE(has(plan.describe(), "queries of 80 of 112 dims in registers")) << plan.describe();
+    EXPECT_TRUE(has(plan.describe(), "queries of 64 of 112 dims in registers")) << plan.describe();
   };
   EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 20x40 d112 f16 causal align=bottom-right lse", options));
 }
