@@ -12,6 +12,7 @@ struct GLFWwindow;
 
 namespace window {
 
+using example::check;
 using example::Gpu;
 
 constexpr std::uint32_t kFramesInFlight = 2;
@@ -20,9 +21,6 @@ constexpr std::uint32_t kFramesInFlight = 2;
 struct DeviceLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// Throws DeviceLost if that is what happened, and ends the program at other errors.
-void check(VkResult result, const char* what);
 
 // A frame that is recorded. `slot` is its number among the frames in flight.
 struct Frame {
@@ -50,6 +48,9 @@ class Screen {
   [[nodiscard]] VkRenderPass render_pass() const { return render_pass_; }
 
  private:
+  // So that the destructor runs if a device is lost while the rest is made.
+  Screen(const Gpu& gpu, std::uint32_t family, GLFWwindow* window)
+      : gpu_(gpu), window_(window), pool_(gpu, family) {}
   struct Image {
     VkImage image = VK_NULL_HANDLE;
     VkImageView view = VK_NULL_HANDLE;
@@ -72,7 +73,7 @@ class Screen {
   void write(const std::string& path) const;
 
   const Gpu& gpu_;
-  VkQueue queue_;
+  VkQueue queue_ = VK_NULL_HANDLE;
   GLFWwindow* window_;
   VkSurfaceKHR surface_ = VK_NULL_HANDLE;
   VkSurfaceFormatKHR format_{};
@@ -85,6 +86,14 @@ class Screen {
   std::array<Slot, kFramesInFlight> slots_{};
   example::Buffer pixels_;  // of the last frame that was written to a file
   std::uint32_t slot_ = 0, image_ = 0;
+};
+
+// Where a part of the window is made.
+struct Place {
+  const Gpu& gpu;
+  std::uint32_t family;
+  VkQueue queue;
+  const Screen& screen;
 };
 
 }  // namespace window

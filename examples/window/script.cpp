@@ -13,9 +13,9 @@ namespace window {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kCommands = {"type",    "repeat",     "key",    "click",
-                                                        "hover",   "wait",       "resize", "minimise",
-                                                        "restore", "screenshot", "check",  "quit"};
+constexpr std::array<std::string_view, 14> kCommands = {
+    "type",     "repeat",  "key",        "click", "hover", "wait", "resize",
+    "minimise", "restore", "screenshot", "words", "check", "pace", "quit"};
 
 struct Key {
   std::string_view name;
@@ -123,10 +123,16 @@ vkattn::Result<bool> Script::play_line(const Line& line, GLFWwindow* window, boo
     glfwSetWindowSize(window, width, height);
   } else if (line.word == "minimise") {
     glfwIconifyWindow(window);
+    glfwHideWindow(window);  // as a window manager would do; a server alone has none
   } else if (line.word == "restore") {
+    glfwShowWindow(window);
     glfwRestoreWindow(window);
   } else if (line.word == "screenshot") {
     play.picture = line.rest;
+  } else if (line.word == "words") {
+    play.words = line.rest;
+  } else if (line.word == "pace") {
+    is_paced_ = true;
   } else {
     play.checks = line.word == "check";
     play.quits = line.word == "quit";

@@ -11,8 +11,7 @@ namespace window {
 
 // What outlives a device.
 struct State {
-  TrainedHeads trained;
-  TextTab text{trained};
+  std::unique_ptr<MapTab> maps;  // the first tab
   CrowdTab crowd;
   Times intervals;               // from frame to frame
   std::optional<Script> script;  // plays in place of a user
@@ -35,8 +34,10 @@ class Session {
  private:
   using Clock = std::chrono::steady_clock;
   void frame();
-  // Draws the tabs. True if the crowd's is open.
-  bool draw(const Frame& frame);
+  // Draws the tabs, and writes their texts to the file `words` if there is one. True if the crowd's tab is
+  // open and drawn.
+  bool draw(const Frame& frame, const std::string& words);
+  [[nodiscard]] bool draw_crowd();
   void record(const Frame& frame, bool is_crowd);
   void take_times(const Frame& frame);
   void make_crowd();
@@ -52,11 +53,10 @@ class Session {
   std::optional<Screen> screen_;
   std::optional<Overlay> overlay_;
   std::optional<Timer> timer_;
-  std::optional<TextAttention> attention_;
-  std::optional<HeatMaps> maps_;
+  std::unique_ptr<LiveTab> maps_;
   std::optional<Crowd> crowd_;
   std::array<bool, kFramesInFlight> was_crowd_{};
-  bool is_crowd_ = false;
+  bool is_crowd_ = false, wants_crowd_ = false;
   Clock::time_point last_ = Clock::now(), next_ = last_;
   bool has_shown_frame_ = false, has_shown_weights_ = false, is_check_due_ = false, has_ended_ = false;
 };
