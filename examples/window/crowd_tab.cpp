@@ -26,10 +26,9 @@ void CrowdTab::draw(const Crowd& crowd, const Times& intervals) {
   draw_times("from frame to frame", intervals, kFrameMs, "60 Hz, 16.67 ms", false);
   std::size_t above = 0;
   for (const float each : times_.values) above += each > budget_ms_ ? 1 : 0;
-  const std::string text =
-      "of the last " + std::to_string(times_.values.size()) + " slices: " + times_.words() + ", " +
-      std::to_string(above) +
-      " above the budget; allocations in record(): " + std::to_string(allocations_in_record);
+  const std::string text = "of the last " + std::to_string(times_.values.size()) +
+                           " slices: " + times_.words() + ", " + std::to_string(above) +
+                           " above the budget; " + allocation_words();
   soft_text(text.c_str());
   ImGui::EndChild();
 }

@@ -112,8 +112,7 @@ int run(const Options& options) {
     const std::size_t before = state.frames;
     try {
       window::Session(display.window, state, options.validates).run();
-      std::printf("%zu frames; allocations in record(): %llu\n", state.frames,
-                  static_cast<unsigned long long>(window::allocations_in_record));
+      std::printf("%zu frames; %s\n", state.frames, window::allocation_words().c_str());
       return example::exit_code(!state.has_wrong_weights &&
                                 (options.validates || window::allocations_in_record == 0));
     } catch (const window::DeviceLost& lost) {

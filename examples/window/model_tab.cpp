@@ -9,6 +9,19 @@ namespace window {
 
 namespace {
 
+// A token's name on a chip. Control characters have no picture.
+std::string label_of(const std::string& name) {
+  std::string label;
+  for (const char each : name) {
+    std::array<char, 8> code{};
+    std::snprintf(code.data(), code.size(), "\\x%02x",
+                  static_cast<unsigned>(static_cast<unsigned char>(each)));
+    const bool is_control = static_cast<unsigned char>(each) < 0x20 || each == 0x7f;
+    label += is_control ? each == '\n' ? "\\n" : code.data() : std::string(1, each);
+  }
+  return label;
+}
+
 // A text that a model continues, and what a user wants to see of it.
 class ModelTab : public MapTab {
  public:
@@ -106,7 +119,7 @@ void LiveModel::update(const Frame& frame) {
   }
   if (std::exchange(tab_.begins, false) && tab_.begin()) writer_.restart();
   labels_.clear();
-  for (const std::uint32_t token : tab_.tokens) labels_.push_back(tab_.from.tokenizer.name(token));
+  for (const std::uint32_t token : tab_.tokens) labels_.push_back(label_of(tab_.from.tokenizer.name(token)));
   maps_ = writer_.maps(tab_.layer);
   maps_.labels.assign(labels_.begin(), labels_.begin() + static_cast<std::ptrdiff_t>(writer_.read()));
   tab_.view.begin(maps_, pictures_, frame.slot);
@@ -160,10 +173,9 @@ void LiveModel::draw_prompt() {
 
 void LiveModel::draw_controls() {
   const generate::Model& model = tab_.from.model;
-  std::string text = std::string(model.family->architecture) + ": " + std::to_string(model.layers) +
-                     " layers of " + std::to_string(model.heads) + " heads with " +
-                     std::to_string(model.head_dim) + " dims, " + std::to_string(model.kv_heads) +
-                     " KV heads";
+  std::string text = std::string(model.family->architecture) + "; layers: " + std::to_string(model.layers) +
+                     "; heads: " + std::to_string(model.heads) + " of " + std::to_string(model.head_dim) +
+                     " dims; KV heads: " + std::to_string(model.kv_heads);
   if (model.heads > MapsView::kMostMaps)
     text += "; the first " + std::to_string(MapsView::kMostMaps) + " heads are shown";
   soft_text(text.c_str());
@@ -176,8 +188,8 @@ void LiveModel::draw_controls() {
   ImGui::Separator();
   text = std::to_string(tab_.prompt_tokens) + " tokens of the prompt, " +
          std::to_string(tab_.tokens.size() - tab_.prompt_tokens) + " written, " +
-         std::to_string(writer_.read()) + " read\na frame's slice: " + times_.words() +
-         "\nallocations in record(): " + std::to_string(allocations_in_record);
+         std::to_string(writer_.read()) + " read\na frame's slice: " + times_.words() + "\n" +
+         allocation_words();
   soft_text(text.c_str());
   ImGui::Spacing();
   if (tab_.tokens.size() > tab_.prompt_tokens) ImGui::TextWrapped("%s", (tab_.begun + written()).c_str());

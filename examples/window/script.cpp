@@ -151,8 +151,9 @@ vkattn::Result<bool> Script::point(const Line& line, bool clicks) {
   if (frames_ == 0) {
     const ImVec4* place = marked(name);
     if (place == nullptr) return refuse(line, "nothing in the window has the name '" + name + "'");
-    x_ = place->x + x * (place->z - place->x);
-    y_ = place->y + y * (place->w - place->y);
+    // The right and lower edges are outside.
+    x_ = place->x + x * (place->z - place->x - 1);
+    y_ = place->y + y * (place->w - place->y - 1);
   }
   is_down_ = clicks && (frames_ == 2 || frames_ == 3);
   return frames_ == (clicks ? 5 : 1);

@@ -66,6 +66,7 @@ Session::Session(GLFWwindow* window, State& state, bool validates)
       family_(open(gpu_)),
       opened_(Clock::now()) {
   vkGetDeviceQueue(gpu_.device, family_, 0, &queue_);
+  is_layer_counted = gpu_.is_validated;
   if (validates)
     std::printf("%s\n", gpu_.is_validated ? "validation: on" : "the validation layer is not installed");
   std::printf(

@@ -133,8 +133,7 @@ void LiveText::draw_status() const {
   if (!shown.error.empty()) soft_text(shown.error.c_str());
   if (!shown.plan) return;
   std::string text = "attention in a frame: " + times_.words() + "; kernel " +
-                     std::string(shown.plan->kernel_name()) +
-                     "\nallocations in record(): " + std::to_string(allocations_in_record) + "\n";
+                     std::string(shown.plan->kernel_name()) + "\n" + allocation_words() + "\n";
   text += attention_.is_ready(tab_.wanted) ? "planned and compiled in " + milliseconds(1e3 * shown.seconds)
                                            : "compiling what has changed ...";
   soft_text(text.c_str());
