@@ -84,8 +84,8 @@ class Model(testing.WindowTest):
         return done
 
     def test_writes_as_generate_does(self):
-        for name in "gpt2", "smollm2":
-            done = self.writes(name, (QUICKLY if name == "gpt2" else "") + BEGIN + f"wait 30\nscreenshot PICTURES/{name}_early.png\nwait ready\nwait 4\n"
+        for name, quickly, budget in ("gpt2", QUICKLY, "8.00 ms"), ("smollm2", "", "2.00 ms"):
+            done = self.writes(name, quickly + BEGIN + f"wait 30\nscreenshot PICTURES/{name}_early.png\nwait ready\nwait 4\n"
                                f"screenshot PICTURES/{name}.png\ncheck\nclick layer 0\nwait 4\n"
                                f"screenshot PICTURES/{name}_first_layer.png\nwords WORDS/{name}.words\ncheck\n")
             self.assertEqual(len(self.differences(done.said)), 2, done.said)
@@ -93,7 +93,8 @@ class Model(testing.WindowTest):
             shown = done.pictures
             self.assertGreater(difference(shown[name + "_early"], shown[name], MAPS), 3)
             self.assertGreater(difference(shown[name + "_first_layer"], shown[name], MAPS), 1)
-            for text in "head 0", "The maps have room for 64 tokens.", "layers: 2", "the likeliest token", "8.00 ms" if name == "gpt2" else "2.00 ms", " 64 read", "Write":
+            for text in ("head 0", "The maps have room for 64 tokens.", "layers: 2", "the likeliest token", budget, " 64 read",
+                         "Write"):
                 self.assertIn(text, done.words[name])
             self.assertIn(PROMPT.split()[0], done.words[name])
 
