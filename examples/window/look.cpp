@@ -179,6 +179,7 @@ std::string milliseconds(double ms) {
   return text;
 }
 std::string Times::words() const {
+  if (values.empty()) return "not measured yet";
   return "median " + milliseconds(share_of(values, 0.5)) + ", 99 % below " +
          milliseconds(share_of(values, 0.99));
 }

@@ -14,7 +14,7 @@ constexpr float kControlsWidth = 250, kControlsGap = 18;
 struct Times {
   static constexpr std::size_t kKept = 240;
   std::vector<float> values;
-  // "median 0.26 ms, 99 % below 0.41 ms"
+  // "median 0.26 ms, 99 % below 0.41 ms", if there are any.
   [[nodiscard]] std::string words() const;
   void add(double ms) {
     if (values.size() == kKept) values.erase(values.begin());
