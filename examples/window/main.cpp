@@ -112,7 +112,8 @@ int run(const Options& options) {
     const std::size_t before = state.frames;
     try {
       window::Session(display.window, state, options.validates).run();
-      std::printf("%zu frames; %s\n", state.frames, window::allocation_words().c_str());
+      std::printf("%zu frames, %zu swapchains; %s\n", state.frames, state.swapchains,
+                  window::allocation_words().c_str());
       return example::exit_code(!state.has_wrong_weights &&
                                 (options.validates || window::allocations_in_record == 0));
     } catch (const window::DeviceLost& lost) {

@@ -122,6 +122,7 @@ bool Screen::make_swapchain() {
   check(vkCreateSwapchainKHR(gpu_.device, &info, nullptr, &made), "vkCreateSwapchainKHR");
   vkDestroySwapchainKHR(gpu_.device, swapchain_, nullptr);
   swapchain_ = made;
+  ++swapchains_;
   add_images();
   return true;
 }

@@ -46,6 +46,8 @@ class Screen {
   void wait() const;
 
   [[nodiscard]] VkRenderPass render_pass() const { return render_pass_; }
+  // How many were made so far: one for each size.
+  [[nodiscard]] std::size_t swapchains() const { return swapchains_; }
 
  private:
   // So that the destructor runs if a device is lost while the rest is made.
@@ -80,7 +82,8 @@ class Screen {
   VkRenderPass render_pass_ = VK_NULL_HANDLE;
   VkSwapchainKHR swapchain_ = VK_NULL_HANDLE;
   VkExtent2D extent_{}, made_for_{};  // of the images, and of the window when they were made
-  bool is_readable_ = false;          // images can be copied
+  std::size_t swapchains_ = 0;
+  bool is_readable_ = false;  // images can be copied
   std::vector<Image> images_;
   example::CommandPool pool_;
   std::array<Slot, kFramesInFlight> slots_{};

@@ -91,6 +91,7 @@ void Session::run() {
     std::this_thread::sleep_until(next_);
   }
   screen_->wait();
+  state_.swapchains = screen_->swapchains();
 }
 
 void Session::say_first(const char* what) const {

@@ -17,6 +17,7 @@ struct State {
   std::optional<Script> script;  // plays in place of a user
   std::string message;           // shown above the tabs; may be empty
   std::size_t frames = 0;        // that were shown
+  std::size_t swapchains = 0;    // of the last device
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool has_wrong_weights = false;
 };

@@ -138,8 +138,10 @@ check
         script = "wait ready\n" + "".join(f"resize {width} {height}\n" for width, height in sizes)
         script += "resize 400 300\nwait 10\nscreenshot PICTURES/small.png\nminimise\nwait 3\nrestore\nwait 3\n"
         script += "resize 1280 720\nwait 10\ncheck\nclick crowd_tab\nwait 4\nresize 330 250\nwait 5\n"
-        small = self.ends_well_validated(script).pictures["small"]
+        done = self.ends_well_validated(script)
+        small = done.pictures["small"]
         self.assertEqual((small.width, small.height), (400, 300))
+        self.assertGreater(int(re.search("(\\d+) swapchains", done.said)[1]), 100, done.said)
         self.skip_without_validation()
 
     def test_a_lost_device_is_made_again(self):
