@@ -16,10 +16,10 @@ click text
 key ctrl+a
 type the query meets every key, and the keys that fit it are weighed
 wait ready
-wait 300
+wait 250
 check
 click crowd_tab
-wait 300
+wait 250
 wait ready
 check
 """
