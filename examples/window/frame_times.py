@@ -14,7 +14,7 @@ from xvfb import display_server
 SCRIPT = """pace
 click text
 key ctrl+a
-type the query meets every key, and the keys that fit it are weighed
+type the query meets every key, and the keys that fit it are weighed.
 wait ready
 wait 250
 check
