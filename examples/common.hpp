@@ -12,8 +12,9 @@ namespace example {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(const Gpu& gpu, VkDeviceSize bytes, VkBufferUsageFlags usage, bool is_devices = false)
-      : gpu_(&gpu), bytes_(bytes) {
+  Buffer(const Gpu& gpu, VkDeviceSize bytes, VkBufferUsageFlags usage, bool is_devices = false) : Buffer() {
+    gpu_ = &gpu;
+    bytes_ = bytes;
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = bytes;
     info.usage = usage;
@@ -120,11 +121,9 @@ inline void barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAcces
   vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-// Submits what `record` records, and waits: while a program loads, or if it has nothing else to do. `checks`
-// is told the results of the submission and of the wait.
+// Submits what `record` records, and waits: while a program loads, or if it has nothing else to do.
 template <class Record>
-void execute(VkQueue queue, const CommandPool& pool, const Record& record,
-             void (*checks)(VkResult, const char*) = check) {
+void execute(VkQueue queue, const CommandPool& pool, const Record& record) {
   const VkCommandBuffer commands = pool.allocate();
   begin(commands);
   record(commands);
@@ -132,8 +131,8 @@ void execute(VkQueue queue, const CommandPool& pool, const Record& record,
   VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   info.commandBufferCount = 1;
   info.pCommandBuffers = &commands;
-  checks(vkQueueSubmit(queue, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit");
-  checks(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
+  check(vkQueueSubmit(queue, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit");
+  check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
 }
 
 // A semaphore that counts; it needs the feature timelineSemaphore. The destructor waits for the device, so no

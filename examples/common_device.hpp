@@ -26,16 +26,23 @@
 
 namespace example {
 
+// What a lost device leads to, if a program does not end then. It throws.
+inline void (*on_lost_device)(const char* what) = nullptr;
+
 // Ends the program if a call failed.
 inline void check(VkResult result, const char* what) {
   if (result >= VK_SUCCESS) return;
+  if (result == VK_ERROR_DEVICE_LOST && on_lost_device != nullptr) on_lost_device(what);
   std::fprintf(stderr, "%s failed: VkResult %d\n", what, static_cast<int>(result));
   std::exit(1);
 }
 
+// Returns the value, or ends the program. The error says what failed and why.
 template <class T>
 T checked(vkattn::Result<T> result) {
   if (!result.ok()) {
+    if (result.error().code == vkattn::ErrorCode::kDeviceLost && on_lost_device != nullptr)
+      on_lost_device(result.error().message.c_str());
     std::fprintf(stderr, "%s\n", result.error().message.c_str());
     std::exit(1);
   }

@@ -1,30 +1,18 @@
-// Numbers on the device, and the check that ends the program.
+// Numbers on the device.
 #pragma once
 
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <span>
-#include <utility>
 #include <vector>
+
+#include "common_device.hpp"
 
 namespace decoder {
 
-// Returns the value, or ends the program. The error says what failed and why.
-template <class T>
-T checked(vkattn::Result<T> result) {
-  if (result.ok()) return *std::move(result);
-  std::fprintf(stderr, "%s\n", result.error().message.c_str());
-  std::exit(1);
-}
-
-inline void checked(const vkattn::Result<void>& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.error().message.c_str());
-  std::exit(1);
-}
+using example::check;
+using example::checked;
 
 // 32-bit numbers in a buffer; the host can write and read them. The Runtime outlives it.
 template <class T>

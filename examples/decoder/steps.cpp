@@ -12,12 +12,6 @@ constexpr std::uint32_t kSets = 256;           // of a pool
 constexpr std::uint32_t kMostBuffers = 5;      // the most of a shader
 constexpr std::uint32_t kMostColumns = 32768;  // of workgroups; every device has 65535
 
-void check(VkResult result, const char* call) {
-  if (result >= VK_SUCCESS) return;
-  std::fprintf(stderr, "%s failed: VkResult %d\n", call, static_cast<int>(result));
-  std::exit(1);
-}
-
 // Later reads and writes wait for earlier writes, and later writes for earlier reads.
 void record_barrier(VkCommandBuffer commands) {
   const VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,

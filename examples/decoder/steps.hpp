@@ -116,12 +116,19 @@ class PlansOf {
   [[nodiscard]] const typename Desc::Plan& plan(const Desc& desc) {
     return made(desc).plan;
   }
+  // `rebind` becomes what has the step work on other tensors, while it is not pending.
   template <class Desc>
-  [[nodiscard]] Step step(const Desc& desc, const typename Desc::Plan::Tensors& tensors) {
+  [[nodiscard]] Step step(const Desc& desc, const typename Desc::Plan::Tensors& tensors,
+                          std::function<void(const typename Desc::Plan::Tensors&)>* rebind = nullptr) {
     const Made<Desc>& made_plan = made(desc);
-    auto bindings = checked(made_plan.plan.make_bindings(tensors, made_plan.workspace.range()));
-    return {[plan = made_plan.plan, bindings = std::make_shared<decltype(bindings)>(std::move(bindings))](
-                VkCommandBuffer commands, vkattn::RecordOptions slice) {
+    const vkattn::BufferRange workspace = made_plan.workspace.range();
+    const auto bindings =
+        std::make_shared<vkattn::Bindings>(checked(made_plan.plan.make_bindings(tensors, workspace)));
+    if (rebind != nullptr)
+      *rebind = [plan = made_plan.plan, bindings, workspace](const auto& others) {
+        checked(plan.rewrite(*bindings, others, workspace));
+      };
+    return {[plan = made_plan.plan, bindings](VkCommandBuffer commands, vkattn::RecordOptions slice) {
               slice.wait_for_earlier = true;
               plan.record(commands, *bindings, slice);
             },

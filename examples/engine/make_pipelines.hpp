@@ -84,9 +84,9 @@ inline VkPipeline make_compute(VkDevice device, VkPipelineLayout layout,
   info.stage = make_stage(device, VK_SHADER_STAGE_COMPUTE_BIT, code);
   info.layout = layout;
   VkPipeline pipeline = VK_NULL_HANDLE;
-  check(vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline),
-        "vkCreateComputePipelines");
+  const VkResult result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline);
   vkDestroyShaderModule(device, info.stage.module, nullptr);
+  check(result, "vkCreateComputePipelines");
   return pipeline;
 }
 
@@ -143,9 +143,9 @@ inline VkPipeline make_graphics(VkDevice device, const GraphicsDesc& desc) {
   info.layout = desc.layout;
   info.renderPass = desc.render_pass;
   VkPipeline pipeline = VK_NULL_HANDLE;
-  check(vkCreateGraphicsPipelines(device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline),
-        "vkCreateGraphicsPipelines");
+  const VkResult result = vkCreateGraphicsPipelines(device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline);
   for (const auto& each : stages) vkDestroyShaderModule(device, each.module, nullptr);
+  check(result, "vkCreateGraphicsPipelines");
   return pipeline;
 }
 

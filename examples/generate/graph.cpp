@@ -93,6 +93,17 @@ Bytes cache_bytes(const Model& model, const GraphOptions& options) {
   return bytes;
 }
 
+namespace {
+
+std::int64_t shown_count(const Model& model, const GraphOptions& options) {
+  const std::int64_t rows = options.chunk * options.context;  // of a pass, of one head
+  // A pass may begin at any row, and has room for more rows than it writes.
+  if (options.shows_all) return model.layers * model.heads * options.context * options.context + rows;
+  return options.shown_layer < 0 ? 1 : model.heads * rows;
+}
+
+}  // namespace
+
 NumberCounts::NumberCounts(const Model& model, const GraphOptions& options)
     : stream(options.chunk * model.width),
       normed(std::max(options.chunk, options.texts) * model.width),
@@ -103,7 +114,7 @@ NumberCounts::NumberCounts(const Model& model, const GraphOptions& options)
       active(options.chunk * model.hidden),
       logits(options.texts * model.vocabulary),
       frequencies(std::max<std::int64_t>(static_cast<std::int64_t>(model.frequencies.size()), 1)),
-      shown(options.shown_layer < 0 ? 1 : model.heads * options.chunk * options.context) {}
+      shown(shown_count(model, options)) {}
 
 Bytes NumberCounts::bytes() const {
   Bytes bytes;
@@ -177,7 +188,19 @@ vkattn::BufferRange Graph::input(int input) const {
   return range;
 }
 
-void Graph::write(const Rows& rows, const Sampling& sampling) const {
+void Graph::write(const Rows& rows, const Sampling& sampling) {
+  inputs_.write(words(rows, sampling));
+  place_weights(rows.positions.front());
+}
+
+void Graph::place_weights(std::int64_t position) {
+  for (Shown& each : all_shown_) {
+    each.tensors.weights = shown_.range(each.first + position * options_.context);
+    each.rebind(each.tensors);
+  }
+}
+
+std::vector<std::uint32_t> Graph::words(const Rows& rows, const Sampling& sampling) const {
   std::vector<std::uint32_t> all;
   const auto add = [&](int input, const std::vector<std::uint32_t>& numbers) {
     const std::size_t begin = all.size();
@@ -199,7 +222,7 @@ void Graph::write(const Rows& rows, const Sampling& sampling) const {
   add(kAfter, after);
   add(kLast, last);
   add(kSettings, {sampling.seed, sampling.draw, bits(sampling.temperature), bits(sampling.top_p)});
-  inputs_.write(all);
+  return all;
 }
 
 std::int64_t Graph::rows_of(Pass pass) const {
@@ -350,7 +373,9 @@ Step Graph::attend(std::size_t layer, const Heads& heads) {
   desc.cache = cache.layout;
   desc.softcap = model_.softcap;
   if (model_.windows[layer] > 0) desc.window.left = model_.windows[layer] - 1;
-  if (static_cast<std::int64_t>(layer) == options_.shown_layer)
+  const std::int64_t context = options_.context;
+  if (options_.shows_all) desc.weights_strides = vkattn::Strides{0, context * context, context, 1};
+  if (options_.shows_all || static_cast<std::int64_t>(layer) == options_.shown_layer)
     desc.weights = vkattn::WeightsStage::kProbabilities;
   vkattn::AttentionTensors tensors;
   tensors.query = heads.turns ? turned_.range() : qkv_.range();
@@ -361,7 +386,11 @@ Step Graph::attend(std::size_t layer, const Heads& heads) {
   tensors.cumulative_query_lengths = input(kCumulative);
   tensors.page_table = page_table_.range();
   tensors.weights = shown_.range();
-  return plans_.step(desc, tensors);
+  if (!options_.shows_all) return plans_.step(desc, tensors);
+  Shown& shown = all_shown_.emplace_back(
+      Shown{tensors, static_cast<std::int64_t>(layer) * model_.heads * context * context, {}});
+  shown.tensors.weights = shown_.range(shown.first);
+  return plans_.step(desc, shown.tensors, &shown.rebind);
 }
 
 void Graph::add_mlp(Steps& steps, std::size_t layer, std::int64_t rows) {

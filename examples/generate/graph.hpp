@@ -20,6 +20,9 @@ struct GraphOptions {
   std::int64_t texts = 1;             // several share pages
   std::uint64_t max_dispatch_ns = 0;  // PlanOptions has it
   std::int64_t shown_layer = -1;      // whose attention weights are kept; -1: none
+  // Of one text, the weights of all layers and rows are kept: (layer, head, row, key), with `context` rows
+  // and keys.
+  bool shows_all = false;
 };
 
 // How the next tokens are chosen. Draws are numbered: equal numbers draw equal tokens.
@@ -60,16 +63,23 @@ class Graph {
   enum class Pass { kStep, kFew, kChunk };
   [[nodiscard]] std::int64_t rows_of(Pass pass) const;
   // Writes the rows to the device, for steps of a pass of at least as many rows.
-  void write(const Rows& rows, const Sampling& sampling) const;
+  void write(const Rows& rows, const Sampling& sampling);
+  // For a program that writes them itself: the words, the range that gets them, and, while no recorded step
+  // is pending, where the weights of the next rows go.
+  [[nodiscard]] std::vector<std::uint32_t> words(const Rows& rows, const Sampling& sampling) const;
+  [[nodiscard]] vkattn::BufferRange inputs_range() const { return inputs_.range(); }
+  void place_weights(std::int64_t position);
   // Reads the rows into the cache.
   [[nodiscard]] const decoder::Steps& pass(Pass pass);
   // Then: logits of the last row of each text, and a token that is chosen by them.
   [[nodiscard]] const decoder::Steps& choice() const { return choice_; }
+  [[nodiscard]] vkattn::BufferRange chosen_range() const { return chosen_.range(); }
   // What choice() has left. Ends the program if logits are no numbers.
   [[nodiscard]] std::vector<std::uint32_t> chosen() const;
   [[nodiscard]] std::vector<float> logits() const { return logits_.read(); }
   // Attention weights of the layer that is shown, (heads, rows of the last pass, keys).
   [[nodiscard]] std::vector<float> shown() const { return shown_.read(); }
+  [[nodiscard]] vkattn::BufferRange shown_range() const { return shown_.range(); }
 
   [[nodiscard]] Plans& plans() { return plans_; }
 
@@ -105,6 +115,13 @@ class Graph {
   decoder::Indices inputs_, page_table_, chosen_;
   decoder::Floats stream_, normed_, qkv_, turned_, attended_, up_, active_, logits_, frequencies_, shown_;
   std::vector<Cache> caches_;
+  // Of a step whose weights are kept: its tensors, where row 0 goes, and what binds others.
+  struct Shown {
+    vkattn::AttentionTensors tensors;
+    std::int64_t first;
+    std::function<void(const vkattn::AttentionTensors&)> rebind;
+  };
+  std::vector<Shown> all_shown_;
   std::map<Pass, decoder::Steps> passes_;
   decoder::Steps choice_;
 };

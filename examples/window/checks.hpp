@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "allocation_count.hpp"
 
@@ -12,6 +13,13 @@ namespace window {
 
 // What vkattn's calls of record() have allocated so far; 0 is right. Sanitizers count nothing.
 inline std::uint64_t allocations_in_record = 0;
+
+// The validation layer's are counted too, if it is there.
+inline bool is_layer_counted = false;
+[[nodiscard]] inline std::string allocation_words() {
+  return "allocations in record()" + std::string(is_layer_counted ? " and the validation layer" : "") + ": " +
+         std::to_string(allocations_in_record);
+}
 
 template <class Record>
 void record_counted(const Record& record) {

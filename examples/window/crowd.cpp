@@ -85,14 +85,15 @@ void fill_keys(const World& world, std::span<float> keys, std::span<float> value
 
 }  // namespace
 
-Crowd::Crowd(const Gpu& gpu, VkRenderPass render_pass)
+Crowd::Crowd(const Gpu& gpu)
     : device_(gpu.device),
       plan_(make_plan(gpu)),
       workspace_(example::make_workspace(gpu, plan_)),
-      budget_(plan_.dispatches()),
-      set_layout_(
-          engine::make_set_layout(device_, 4, VK_SHADER_STAGE_COMPUTE_BIT | VK_SHADER_STAGE_VERTEX_BIT)),
-      pool_(engine::make_set_pool(device_, 4, 1)) {
+      budget_(plan_.dispatches()) {}
+
+Crowd::Crowd(const Gpu& gpu, VkRenderPass render_pass) : Crowd(gpu) {
+  set_layout_ = engine::make_set_layout(device_, 4, VK_SHADER_STAGE_COMPUTE_BIT | VK_SHADER_STAGE_VERTEX_BIT);
+  pool_ = engine::make_set_pool(device_, 4, 1);
   const auto make = [&](example::Buffer& buffer, VkDeviceSize bytes, bool is_devices = false) {
     buffer = example::Buffer(gpu, bytes, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, is_devices);
     return buffer.range();

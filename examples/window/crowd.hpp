@@ -50,6 +50,7 @@ class Crowd {
   [[nodiscard]] double difference() const;
 
  private:
+  explicit Crowd(const Gpu& gpu);  // so that the destructor runs if a device is lost while the rest is made
   void steer(VkCommandBuffer commands, std::uint32_t stage, std::uint32_t selected, float seconds) const;
 
   VkDevice device_;
@@ -57,11 +58,11 @@ class Crowd {
   example::Buffer world_, query_, key_, value_, output_, weights_, workspace_;
   std::optional<vkattn::Bindings> bindings_;
   vkattn::FrameBudget budget_;
-  VkDescriptorSetLayout set_layout_;
-  VkDescriptorPool pool_;
-  VkDescriptorSet set_;
-  VkPipelineLayout steer_layout_, draw_layout_;
-  VkPipeline steer_, draw_;
+  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
+  VkDescriptorPool pool_ = VK_NULL_HANDLE;
+  VkDescriptorSet set_ = VK_NULL_HANDLE;
+  VkPipelineLayout steer_layout_ = VK_NULL_HANDLE, draw_layout_ = VK_NULL_HANDLE;
+  VkPipeline steer_ = VK_NULL_HANDLE, draw_ = VK_NULL_HANDLE;
 };
 
 }  // namespace window

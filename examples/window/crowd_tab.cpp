@@ -26,11 +26,9 @@ void CrowdTab::draw(const Crowd& crowd, const Times& intervals) {
   draw_times("from frame to frame", intervals, kFrameMs, "60 Hz, 16.67 ms", false);
   std::size_t above = 0;
   for (const float each : times_.values) above += each > budget_ms_ ? 1 : 0;
-  const std::string text =
-      "of the last " + std::to_string(times_.values.size()) + " slices: median " +
-      milliseconds(share_of(times_.values, 0.5)) + ", 99 % below " +
-      milliseconds(share_of(times_.values, 0.99)) + ", " + std::to_string(above) +
-      " above the budget; allocations in record(): " + std::to_string(allocations_in_record);
+  const std::string text = "of the last " + std::to_string(times_.values.size()) +
+                           " slices: " + times_.words() + ", " + std::to_string(above) +
+                           " above the budget; " + allocation_words();
   soft_text(text.c_str());
   ImGui::EndChild();
 }
@@ -105,7 +103,7 @@ void CrowdTab::draw_times(const char* label, const Times& times, float level, co
   list.AddLine({from.x, from.y + height / 2}, {from.x + width, from.y + height / 2}, ink());
   const ImVec2 at{from.x + 4, from.y + height / 2 - 15};
   list.AddRectFilled(at, {at.x + 92, at.y + 13}, IM_COL32(255, 255, 255, 220), 2);
-  list.AddText(small_font(), 11, {at.x + 2, at.y}, ink(), level_name);
+  text_at({at.x + 2, at.y}, ink(), level_name, small_font(), 11);
   list.AddRect(from, {from.x + width, from.y + height}, grid(), 3);
   ImGui::Dummy({width, height + 2});
   mark(by_slice ? "slice_times" : "frame_times", from, {from.x + width, from.y + height});

@@ -25,17 +25,22 @@ example::Buffer make_colors(const Gpu& gpu) {
 
 }  // namespace
 
-HeatMaps::HeatMaps(const Gpu& gpu, VkRenderPass render_pass, VkBuffer weights)
-    : device_(gpu.device),
-      colors_(make_colors(gpu)),
-      set_layout_(engine::make_set_layout(device_, 2, VK_SHADER_STAGE_FRAGMENT_BIT)),
-      pool_(engine::make_set_pool(device_, 2, 1)),
-      set_(engine::make_set(device_, pool_, set_layout_, std::array{weights, colors_.handle()})),
-      layout_(engine::make_layout(device_, set_layout_, VK_SHADER_STAGE_FRAGMENT_BIT, sizeof(MapPush))),
-      pipeline_(engine::make_graphics(device_, {.layout = layout_,
-                                                .vertex = heat_map_vert,
-                                                .fragment = heat_map_frag,
-                                                .render_pass = render_pass})) {}
+HeatMaps::HeatMaps(const Gpu& gpu) : device_(gpu.device), colors_(make_colors(gpu)) {
+  for (example::Buffer& each : row_)
+    each = example::Buffer(gpu, kMostTokens * sizeof(float), VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+}
+
+HeatMaps::HeatMaps(const Place& place, VkBuffer weights) : HeatMaps(place.gpu) {
+  weights_ = weights;
+  set_layout_ = engine::make_set_layout(device_, 2, VK_SHADER_STAGE_FRAGMENT_BIT);
+  pool_ = engine::make_set_pool(device_, 2, 1);
+  set_ = engine::make_set(device_, pool_, set_layout_, std::array{weights, colors_.handle()});
+  layout_ = engine::make_layout(device_, set_layout_, VK_SHADER_STAGE_FRAGMENT_BIT, sizeof(MapPush));
+  pipeline_ = engine::make_graphics(device_, {.layout = layout_,
+                                              .vertex = heat_map_vert,
+                                              .fragment = heat_map_frag,
+                                              .render_pass = place.screen.render_pass()});
+}
 
 HeatMaps::~HeatMaps() {
   vkDestroyPipeline(device_, pipeline_, nullptr);
@@ -54,6 +59,14 @@ void HeatMaps::draw(ImDrawList& list, ImVec2 from, const MapPush& map) const {
               vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_FRAGMENT_BIT, 0, sizeof(map), &map);
               vkCmdDraw(commands, 4, 1, 0, 0);
             });
+}
+
+void HeatMaps::record_row(const Frame& frame, std::uint32_t first, int tokens) const {
+  const VkBufferCopy copy{VkDeviceSize{first} * sizeof(float), 0,
+                          static_cast<VkDeviceSize>(tokens) * sizeof(float)};
+  vkCmdCopyBuffer(frame.commands, weights_, row_[frame.slot].handle(), 1, &copy);
+  example::barrier(frame.commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 }  // namespace window

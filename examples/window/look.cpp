@@ -5,7 +5,7 @@
 #include <map>
 
 #include "picture/colors.hpp"
-#include "window/overlay.hpp"
+#include "window/tabs.hpp"
 
 namespace window {
 
@@ -31,7 +31,8 @@ ImU32 packed(const Color& color) {
 
 // DejaVu, if it is where Debian and others have it; otherwise Dear ImGui's own font.
 ImFont* load_font(const char* file, float size) {
-  static const ImWchar kRanges[] = {0x20, 0x24f, 0x370, 0x3ff, 0x2000, 0x22ff, 0x27e0, 0x27ef, 0};
+  static const ImWchar kRanges[] = {0x20,   0x24f,  0x370,  0x3ff,  0x2000, 0x22ff,
+                                    0x27e0, 0x27ef, 0xfffd, 0xfffd, 0};
   ImGuiIO& io = ImGui::GetIO();
   for (const char* folder : {"/usr/share/fonts/truetype/dejavu/", "/usr/share/fonts/dejavu/",
                              "/usr/share/fonts/TTF/", "/usr/local/share/fonts/dejavu/"}) {
@@ -164,10 +165,23 @@ void soft_text(const char* text) {
   ImGui::PopStyleColor();
 }
 
+void text_at(ImVec2 place, ImU32 color, const std::string& text, const ImFont* font, float size) {
+  ImGui::GetWindowDrawList()->AddText(font, size, place, color, text.c_str());
+  ImGui::LogText("%s\n", text.c_str());
+}
+float width_of(const std::string& text, const ImFont* font, float size) {
+  return font->CalcTextSizeA(size, 1e6F, 0, text.c_str()).x;
+}
+
 std::string milliseconds(double ms) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.2f ms", ms);
   return text;
+}
+std::string Times::words() const {
+  if (values.empty()) return "not measured yet";
+  return "median " + milliseconds(share_of(values, 0.5)) + ", 99 % below " +
+         milliseconds(share_of(values, 0.99));
 }
 double share_of(std::span<const float> values, double share) {
   if (values.empty()) return 0;

@@ -18,14 +18,15 @@ constexpr const char* kUsage =
     "vkattn_example_window [--heads FILE | --model FOLDER] [--script FILE] [--validate]\n\n"
     "  --heads FILE     Trained heads, such as model.safetensors of examples/train_text; default: those "
     "beside the source\n"
-    "  --model FOLDER   A folder written by examples/train_text: its model.safetensors\n"
+    "  --model FOLDER   A checkpoint that examples/generate reads: the first tab is of this model, which "
+    "writes\n"
     "  --script FILE    Plays keys and clicks, for tests; examples/window/script.hpp has the commands\n"
     "  --validate       With the validation layer, if it is installed. Its allocations count as those of "
     "record()\n\n"
     "Exit codes: 1 an error, 3 no display, 4 the device was lost again and again, 77 no Vulkan device.";
 
 struct Options {
-  std::filesystem::path heads = EXAMPLE_HEADS, script;
+  std::filesystem::path heads = EXAMPLE_HEADS, model, script;
   bool validates = false;
 };
 
@@ -46,19 +47,26 @@ Options options_of(int count, char** words) {
       options.validates = true;
       continue;
     }
-    if (word != "--heads" && word != "--model" && word != "--script")
-      refuse("'" + std::string(word) + "' is no option; --help lists them");
+    std::filesystem::path* const path = word == "--heads"    ? &options.heads
+                                        : word == "--model"  ? &options.model
+                                        : word == "--script" ? &options.script
+                                                             : nullptr;
+    if (path == nullptr) refuse("'" + std::string(word) + "' is no option; --help lists them");
     if (++i == count) refuse(std::string(word) + " needs a " + (word == "--model" ? "folder" : "file"));
-    const std::filesystem::path path = words[i];
-    std::error_code error;
-    if (word == "--model" && !std::filesystem::exists(path / "model.safetensors", error))
-      refuse(path.string() +
-             " is no model folder: it has no model.safetensors, as examples/train_text writes it");
-    (word == "--script" ? options.script : options.heads) =
-        word == "--model" ? path / "model.safetensors" : path;
+    *path = words[i];
   }
   return options;
 }
+
+#ifdef EXAMPLE_GENERATE
+std::unique_ptr<window::MapTab> model_tab(const std::filesystem::path& folder) {
+  return example::checked(window::make_model_tab(folder));
+}
+#else
+std::unique_ptr<window::MapTab> model_tab(const std::filesystem::path& /*folder*/) {
+  refuse("--model needs examples/generate, which is not in this build; cmake said why");
+}
+#endif
 
 // GLFW's part: the library and a window.
 class Display {
@@ -86,7 +94,15 @@ class Display {
 };
 
 int run(const Options& options) {
-  window::State state{.trained = example::checked(window::TrainedHeads::read(options.heads))};
+  example::on_lost_device = [](const char* what) { throw window::DeviceLost(what); };
+  std::optional<window::TrainedHeads> trained;
+  window::State state;
+  if (options.model.empty()) {
+    trained = example::checked(window::TrainedHeads::read(options.heads));
+    state.maps = window::make_text_tab(*trained);
+  } else {
+    state.maps = model_tab(options.model);
+  }
   if (!options.script.empty()) state.script = example::checked(window::Script::read(options.script));
   const Display display;
   const window::Interface interface(display.window, !state.script);
@@ -96,8 +112,8 @@ int run(const Options& options) {
     const std::size_t before = state.frames;
     try {
       window::Session(display.window, state, options.validates).run();
-      std::printf("%zu frames; allocations in record(): %llu\n", state.frames,
-                  static_cast<unsigned long long>(window::allocations_in_record));
+      std::printf("%zu frames, %zu swapchains; %s\n", state.frames, state.swapchains,
+                  window::allocation_words().c_str());
       return example::exit_code(!state.has_wrong_weights &&
                                 (options.validates || window::allocations_in_record == 0));
     } catch (const window::DeviceLost& lost) {

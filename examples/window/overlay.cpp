@@ -29,7 +29,7 @@ Overlay::Overlay(const Gpu& gpu, std::uint32_t family, VkQueue queue, const Scre
   pool.maxSets = 4;
   pool.poolSizeCount = 1;
   pool.pPoolSizes = &size;
-  example::check(vkCreateDescriptorPool(device_, &pool, nullptr, &pool_), "vkCreateDescriptorPool");
+  check(vkCreateDescriptorPool(device_, &pool, nullptr, &pool_), "vkCreateDescriptorPool");
   ImGui_ImplVulkan_InitInfo info{};
   info.Instance = gpu.instance;
   info.PhysicalDevice = gpu.physical_device;
@@ -40,13 +40,13 @@ Overlay::Overlay(const Gpu& gpu, std::uint32_t family, VkQueue queue, const Scre
   info.MinImageCount = info.ImageCount = kFramesInFlight;
   info.MSAASamples = VK_SAMPLE_COUNT_1_BIT;
   info.CheckVkResultFn = [](VkResult result) { check(result, "a call of Dear ImGui"); };
-  ImGui_ImplVulkan_Init(&info, screen.render_pass());
-  const example::CommandPool commands(gpu, family);
   try {
+    ImGui_ImplVulkan_Init(&info, screen.render_pass());
+    const example::CommandPool commands(gpu, family);
 #if IMGUI_VERSION_NUM >= 19000
     ImGui_ImplVulkan_CreateFontsTexture();
 #else
-    example::execute(queue, commands, ImGui_ImplVulkan_CreateFontsTexture, check);
+    example::execute(queue, commands, ImGui_ImplVulkan_CreateFontsTexture);
     ImGui_ImplVulkan_DestroyFontUploadObjects();
 #endif
   } catch (const DeviceLost&) {
@@ -61,7 +61,7 @@ Overlay::~Overlay() {
 
 void Overlay::shut_down() {
   vkDeviceWaitIdle(device_);
-  ImGui_ImplVulkan_Shutdown();
+  if (ImGui::GetIO().BackendRendererUserData != nullptr) ImGui_ImplVulkan_Shutdown();
   vkDestroyDescriptorPool(device_, pool_, nullptr);
 }
 
@@ -74,7 +74,14 @@ void Overlay::begin() {
 
 void Overlay::record(VkCommandBuffer commands) {
   recorded_to = commands;
-  ImGui_ImplVulkan_RenderDrawData(ImGui::GetDrawData(), commands);
+  try {
+    ImGui_ImplVulkan_RenderDrawData(ImGui::GetDrawData(), commands);
+  } catch (const DeviceLost&) {
+    // The back end cannot be shut down: it still has the handle of the buffer that the one which could not be
+    // made was to replace. It is left with its device.
+    ImGui::GetIO().BackendRendererUserData = nullptr;
+    throw;
+  }
 }
 
 void draw_into(ImDrawList& list, ImVec2 from, ImVec2 to, Drawing draw) {

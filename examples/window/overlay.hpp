@@ -70,6 +70,10 @@ void slide(const char* name, const char* label, float& value, float least, float
 void tick(const char* name, const char* label, bool& value);
 void soft_text(const char* text);
 
+// Draws a text of our own into the current window of Dear ImGui, and hands it to Dear ImGui's log.
+void text_at(ImVec2 place, ImU32 color, const std::string& text, const ImFont* font, float size);
+[[nodiscard]] float width_of(const std::string& text, const ImFont* font, float size);
+
 // "0.53 ms"
 [[nodiscard]] std::string milliseconds(double ms);
 // The value below which this share of the values lies; 0 of none.

@@ -8,13 +8,9 @@
 
 namespace window {
 
-void check(VkResult result, const char* what) {
-  if (result == VK_ERROR_DEVICE_LOST) throw DeviceLost(what);
-  example::check(result, what);
-}
-
 Screen::Screen(const Gpu& gpu, std::uint32_t family, VkQueue queue, GLFWwindow* window)
-    : gpu_(gpu), queue_(queue), window_(window), pool_(gpu, family) {
+    : Screen(gpu, family, window) {
+  queue_ = queue;
   check(glfwCreateWindowSurface(gpu.instance, window, nullptr, &surface_), "glfwCreateWindowSurface");
   VkBool32 presents = VK_FALSE;
   check(vkGetPhysicalDeviceSurfaceSupportKHR(gpu.physical_device, family, surface_, &presents),
@@ -126,6 +122,7 @@ bool Screen::make_swapchain() {
   check(vkCreateSwapchainKHR(gpu_.device, &info, nullptr, &made), "vkCreateSwapchainKHR");
   vkDestroySwapchainKHR(gpu_.device, swapchain_, nullptr);
   swapchain_ = made;
+  ++swapchains_;
   add_images();
   return true;
 }
@@ -273,7 +270,7 @@ void Screen::write(const std::string& path) const {
     for (const unsigned part : {0U, 1U, 2U})
       rgb.push_back(static_cast<std::uint8_t>(pixel >> 8 * (is_reversed ? 2 - part : part)));
   }
-  stbi_write_force_png_filter = 2;  // up: pictures have equal rows
+  stbi_write_force_png_filter = 0;  // none, so that tests read pictures quickly
   const auto width = static_cast<int>(extent_.width), height = static_cast<int>(extent_.height);
   if (stbi_write_png(path.c_str(), width, height, 3, rgb.data(), 3 * width) == 0) {
     std::fprintf(stderr, "%s cannot be written\n", path.c_str());

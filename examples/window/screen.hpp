@@ -12,6 +12,7 @@ struct GLFWwindow;
 
 namespace window {
 
+using example::check;
 using example::Gpu;
 
 constexpr std::uint32_t kFramesInFlight = 2;
@@ -20,9 +21,6 @@ constexpr std::uint32_t kFramesInFlight = 2;
 struct DeviceLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// Throws DeviceLost if that is what happened, and ends the program at other errors.
-void check(VkResult result, const char* what);
 
 // A frame that is recorded. `slot` is its number among the frames in flight.
 struct Frame {
@@ -48,8 +46,13 @@ class Screen {
   void wait() const;
 
   [[nodiscard]] VkRenderPass render_pass() const { return render_pass_; }
+  // How many were made so far: one for each size.
+  [[nodiscard]] std::size_t swapchains() const { return swapchains_; }
 
  private:
+  // So that the destructor runs if a device is lost while the rest is made.
+  Screen(const Gpu& gpu, std::uint32_t family, GLFWwindow* window)
+      : gpu_(gpu), window_(window), pool_(gpu, family) {}
   struct Image {
     VkImage image = VK_NULL_HANDLE;
     VkImageView view = VK_NULL_HANDLE;
@@ -72,19 +75,28 @@ class Screen {
   void write(const std::string& path) const;
 
   const Gpu& gpu_;
-  VkQueue queue_;
+  VkQueue queue_ = VK_NULL_HANDLE;
   GLFWwindow* window_;
   VkSurfaceKHR surface_ = VK_NULL_HANDLE;
   VkSurfaceFormatKHR format_{};
   VkRenderPass render_pass_ = VK_NULL_HANDLE;
   VkSwapchainKHR swapchain_ = VK_NULL_HANDLE;
   VkExtent2D extent_{}, made_for_{};  // of the images, and of the window when they were made
-  bool is_readable_ = false;          // images can be copied
+  std::size_t swapchains_ = 0;
+  bool is_readable_ = false;  // images can be copied
   std::vector<Image> images_;
   example::CommandPool pool_;
   std::array<Slot, kFramesInFlight> slots_{};
   example::Buffer pixels_;  // of the last frame that was written to a file
   std::uint32_t slot_ = 0, image_ = 0;
+};
+
+// Where a part of the window is made.
+struct Place {
+  const Gpu& gpu;
+  std::uint32_t family;
+  VkQueue queue;
+  const Screen& screen;
 };
 
 }  // namespace window

@@ -13,9 +13,9 @@ namespace window {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kCommands = {"type",    "repeat",     "key",    "click",
-                                                        "hover",   "wait",       "resize", "minimise",
-                                                        "restore", "screenshot", "check",  "quit"};
+constexpr std::array<std::string_view, 14> kCommands = {
+    "type",     "repeat",  "key",        "click", "hover", "wait", "resize",
+    "minimise", "restore", "screenshot", "words", "check", "pace", "quit"};
 
 struct Key {
   std::string_view name;
@@ -123,10 +123,16 @@ vkattn::Result<bool> Script::play_line(const Line& line, GLFWwindow* window, boo
     glfwSetWindowSize(window, width, height);
   } else if (line.word == "minimise") {
     glfwIconifyWindow(window);
+    glfwHideWindow(window);  // as a window manager would do; a server alone has none
   } else if (line.word == "restore") {
+    glfwShowWindow(window);
     glfwRestoreWindow(window);
   } else if (line.word == "screenshot") {
     play.picture = line.rest;
+  } else if (line.word == "words") {
+    play.words = line.rest;
+  } else if (line.word == "pace") {
+    is_paced_ = true;
   } else {
     play.checks = line.word == "check";
     play.quits = line.word == "quit";
@@ -145,8 +151,9 @@ vkattn::Result<bool> Script::point(const Line& line, bool clicks) {
   if (frames_ == 0) {
     const ImVec4* place = marked(name);
     if (place == nullptr) return refuse(line, "nothing in the window has the name '" + name + "'");
-    x_ = place->x + x * (place->z - place->x);
-    y_ = place->y + y * (place->w - place->y);
+    // The right and lower edges are outside.
+    x_ = place->x + x * (place->z - place->x - 1);
+    y_ = place->y + y * (place->w - place->y - 1);
   }
   is_down_ = clicks && (frames_ == 2 || frames_ == 3);
   return frames_ == (clicks ? 5 : 1);

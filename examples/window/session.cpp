@@ -66,16 +66,16 @@ Session::Session(GLFWwindow* window, State& state, bool validates)
       family_(open(gpu_)),
       opened_(Clock::now()) {
   vkGetDeviceQueue(gpu_.device, family_, 0, &queue_);
+  is_layer_counted = gpu_.is_validated;
   if (validates)
     std::printf("%s\n", gpu_.is_validated ? "validation: on" : "the validation layer is not installed");
   std::printf(
-      "compiling: the kernel of attention with its pass of weights, the shader of heat maps, Dear ImGui's\n");
+      "compiling: the kernels of the first tab with their passes of weights, the shader of heat maps, Dear "
+      "ImGui's\n");
   screen_.emplace(gpu_, family_, queue_, window);
   timer_.emplace(gpu_, family_);
-  attention_.emplace(gpu_, state.trained);
-  attention_->update(state.text.wanted(), *screen_);  // a worker compiles attention beside the rest
+  maps_ = state.maps->live({gpu_, family_, queue_, *screen_});
   overlay_.emplace(gpu_, family_, queue_, *screen_);
-  maps_.emplace(gpu_, screen_->render_pass(), attention_->weights());
 }
 
 void Session::run() {
@@ -84,12 +84,14 @@ void Session::run() {
     glfwPollEvents();
     frame();
     if (state_.frames > before && !std::exchange(has_shown_frame_, true)) say_first("the first frame");
-    if (attention_->has_work() && !std::exchange(has_shown_weights_, true)) say_first("the first weights");
+    if (maps_->has_weights() && !std::exchange(has_shown_weights_, true)) say_first("the first weights");
     // A screen would wait for its refresh; some servers do not.
+    if (state_.script && !state_.script->is_paced()) continue;
     next_ = std::max(next_ + std::chrono::microseconds(16'667), Clock::now() - std::chrono::milliseconds(17));
     std::this_thread::sleep_until(next_);
   }
   screen_->wait();
+  state_.swapchains = screen_->swapchains();
 }
 
 void Session::say_first(const char* what) const {
@@ -108,18 +110,19 @@ void Session::frame() {
     return;
   }
   take_times(*frame);
-  // It may find the device lost, and Dear ImGui cannot leave a frame that has begun.
-  attention_->update(state_.text.wanted(), *screen_);
+  // These may find the device lost, and Dear ImGui cannot leave a frame that has begun.
+  maps_->update(*frame);
+  if (wants_crowd_ && !crowd_) make_crowd();
   Overlay::begin();
   Script::Play play;
   if (state_.script) {
-    auto played = state_.script->play(window_, !is_crowd_ ? attention_->is_ready(state_.text.wanted())
-                                                          : state_.crowd.is_between_executions());
+    auto played =
+        state_.script->play(window_, is_crowd_ ? state_.crowd.is_between_executions() : maps_->is_ready());
     play = example::checked(std::move(played));
   }
   forget_marks();
   ImGui::NewFrame();
-  is_crowd_ = draw(*frame);
+  is_crowd_ = draw(*frame, play.words);
   ImGui::Render();
   is_check_due_ = is_check_due_ || play.checks;
   record(*frame, is_crowd_);
@@ -144,11 +147,11 @@ void Session::take_times(const Frame& frame) {
   if (was_crowd_[frame.slot]) {
     state_.crowd.measured(frame, *crowd_, *ns);
   } else {
-    state_.text.measured(*ns);
+    maps_->measured(frame, *ns);
   }
 }
 
-bool Session::draw(const Frame& frame) {
+bool Session::draw(const Frame& frame, const std::string& words) {
   const ImGuiViewport& viewport = *ImGui::GetMainViewport();
   ImGui::SetNextWindowPos(viewport.Pos);
   ImGui::SetNextWindowSize(viewport.Size);
@@ -156,31 +159,39 @@ bool Session::draw(const Frame& frame) {
                                       ImGuiWindowFlags_NoSavedSettings |
                                       ImGuiWindowFlags_NoBringToFrontOnFocus;
   ImGui::Begin("vkattn", nullptr, kFlags);
+  if (!words.empty()) ImGui::LogToFile(-1, words.c_str());  // up to the window's end
   if (!state_.message.empty()) ImGui::TextColored({0.84F, 0.37F, 0, 1}, "%s", state_.message.c_str());
   bool is_crowd = false;
   if (ImGui::BeginTabBar("tabs")) {
-    const bool is_text = ImGui::BeginTabItem("Attention of a text");
+    const bool is_first = ImGui::BeginTabItem(state_.maps->title());
     mark("text_tab");
-    if (is_text) {
-      state_.text.draw(*attention_, *maps_, frame.slot);
+    if (is_first) {
+      maps_->draw(frame);
       ImGui::EndTabItem();
     }
-    is_crowd = ImGui::BeginTabItem("A crowd steered by attention");
-    mark("crowd_tab");
-    if (is_crowd) {
-      make_crowd();
-      state_.crowd.draw(*crowd_, state_.intervals);
-      ImGui::EndTabItem();
-    }
+    is_crowd = draw_crowd();
     ImGui::EndTabBar();
   }
   ImGui::End();
   return is_crowd;
 }
 
-// When its tab is opened first, so that the first frame need not wait for it.
+bool Session::draw_crowd() {
+  const bool is_open = ImGui::BeginTabItem("A crowd steered by attention");
+  mark("crowd_tab");
+  if (!is_open) return false;
+  wants_crowd_ = true;
+  if (crowd_) {
+    state_.crowd.draw(*crowd_, state_.intervals);
+  } else {
+    soft_text("compiling the crowd's attention and its shaders ...");
+  }
+  ImGui::EndTabItem();
+  return crowd_.has_value();
+}
+
+// When its tab was opened first, so that the first frame need not wait for it.
 void Session::make_crowd() {
-  if (crowd_) return;
   const Clock::time_point begin = Clock::now();
   crowd_.emplace(gpu_, screen_->render_pass());
   std::printf("compiled the crowd's attention and its shaders in %.2f s; %zu dispatches\n",
@@ -193,7 +204,7 @@ void Session::record(const Frame& frame, bool is_crowd) {
     const float seconds = std::min(state_.intervals.values.back() / 1e3F, 0.05F);
     state_.crowd.record(frame, *crowd_, seconds, *timer_);
   } else {
-    state_.text.record(frame, *attention_, *timer_);
+    maps_->record(frame, *timer_);
   }
   // The host reads what attention and shaders have written.
   if (is_check_due_)
@@ -203,13 +214,10 @@ void Session::record(const Frame& frame, bool is_crowd) {
 
 void Session::check_weights() {
   screen_->wait();
-  const double difference = is_crowd_ ? crowd_->difference() : attention_->difference();
-  const Times& times = is_crowd_ ? state_.crowd.times() : state_.text.times();
-  std::printf(
-      "%s: largest difference from the formula %.1e; %zu times on the device: median %.2f ms, 99 %% below "
-      "%.2f ms\n",
-      is_crowd_ ? "crowd" : "text", difference, times.values.size(), share_of(times.values, 0.5),
-      share_of(times.values, 0.99));
+  const double difference = is_crowd_ ? crowd_->difference() : maps_->difference();
+  const Times& times = is_crowd_ ? state_.crowd.times() : maps_->times();
+  std::printf("%s: largest difference from what weights should be %.1e; %zu times on the device: %s\n",
+              is_crowd_ ? "crowd" : "text", difference, times.values.size(), times.words().c_str());
   if (!(difference < 2e-5)) state_.has_wrong_weights = true;
 }
 

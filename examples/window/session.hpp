@@ -11,13 +11,13 @@ namespace window {
 
 // What outlives a device.
 struct State {
-  TrainedHeads trained;
-  TextTab text{trained};
+  std::unique_ptr<MapTab> maps;  // the first tab
   CrowdTab crowd;
   Times intervals;               // from frame to frame
   std::optional<Script> script;  // plays in place of a user
   std::string message;           // shown above the tabs; may be empty
   std::size_t frames = 0;        // that were shown
+  std::size_t swapchains = 0;    // of the last device
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool has_wrong_weights = false;
 };
@@ -35,8 +35,10 @@ class Session {
  private:
   using Clock = std::chrono::steady_clock;
   void frame();
-  // Draws the tabs. True if the crowd's is open.
-  bool draw(const Frame& frame);
+  // Draws the tabs, and writes their texts to the file `words` if there is one. True if the crowd's tab is
+  // open and drawn.
+  bool draw(const Frame& frame, const std::string& words);
+  [[nodiscard]] bool draw_crowd();
   void record(const Frame& frame, bool is_crowd);
   void take_times(const Frame& frame);
   void make_crowd();
@@ -52,11 +54,10 @@ class Session {
   std::optional<Screen> screen_;
   std::optional<Overlay> overlay_;
   std::optional<Timer> timer_;
-  std::optional<TextAttention> attention_;
-  std::optional<HeatMaps> maps_;
+  std::unique_ptr<LiveTab> maps_;
   std::optional<Crowd> crowd_;
   std::array<bool, kFramesInFlight> was_crowd_{};
-  bool is_crowd_ = false;
+  bool is_crowd_ = false, wants_crowd_ = false;
   Clock::time_point last_ = Clock::now(), next_ = last_;
   bool has_shown_frame_ = false, has_shown_weights_ = false, is_check_due_ = false, has_ended_ = false;
 };

@@ -1,63 +1,68 @@
-// The two tabs, and what they keep when the device is lost.
+// The tabs, and what they keep when the device is lost.
 #pragma once
 
-#include <optional>
+#include <memory>
 
 #include "window/crowd.hpp"
-#include "window/heat_maps.hpp"
+#include "window/maps_view.hpp"
 
 namespace window {
+
+constexpr float kControlsWidth = 250, kControlsGap = 18;
 
 // The times of the last frames, in milliseconds.
 struct Times {
   static constexpr std::size_t kKept = 240;
   std::vector<float> values;
+  // "median 0.26 ms, 99 % below 0.41 ms", if there are any.
+  [[nodiscard]] std::string words() const;
   void add(double ms) {
     if (values.size() == kKept) values.erase(values.begin());
     values.push_back(static_cast<float>(ms));
   }
 };
 
-// A cell of a map.
-struct Cell {
-  int head = 0, row = 0, column = 0;
-  [[nodiscard]] bool is_in_row_of(const Cell& other) const { return head == other.head && row == other.row; }
-};
-
-class TextTab {
+// A tab with heat maps, and everything that it has on one device.
+class LiveTab {
  public:
-  explicit TextTab(const TrainedHeads& trained);
-
-  // `slot` is free: it has what its last frame copied to the host.
-  void draw(const TextAttention& attention, const HeatMaps& maps, std::uint32_t slot);
+  LiveTab() = default;
+  LiveTab(const LiveTab&) = delete;
+  LiveTab& operator=(const LiveTab&) = delete;
+  virtual ~LiveTab() = default;
+  // Before Dear ImGui's frame.
+  virtual void update(const Frame& frame) = 0;
+  // `frame`'s slot is free: it has what its last frame copied to the host.
+  virtual void draw(const Frame& frame) = 0;
   // Records attention, and a copy of the row that is pointed at.
-  void record(const Frame& frame, const TextAttention& attention, Timer& timer);
-  void measured(double ns);
-  [[nodiscard]] const Controls& wanted() const { return wanted_; }
-  [[nodiscard]] const Times& times() const { return times_; }
-
- private:
-  void draw_controls(const TextAttention& attention);
-  void draw_source();
-  void draw_status(const TextAttention& attention) const;
-  void draw_tokens(const Rows& rows) const;
-  void draw_maps(const TextAttention& attention, const HeatMaps& maps);
-  void draw_map(const TextAttention::Shown& shown, const HeatMaps& maps, int head, ImVec2 from, float side);
-  void draw_labels(const Rows& rows, ImVec2 from, float side) const;
-  void draw_numbers(const Rows& rows, ImVec2 from, ImVec2 size) const;
-  void draw_legend() const;
-  [[nodiscard]] float label_room(const Rows& rows) const;
-
-  int most_heads_, most_dims_;
-  Controls wanted_;
-  bool square_root_ = false;
-  std::optional<Cell> pointed_;
-  std::array<std::optional<Cell>, kFramesInFlight> copied_;  // what each slot's last frame has copied
-  std::vector<float> row_;  // of the cell that is pointed at; empty: not yet known
-  Times times_;             // of the plan that is shown
-  std::size_t plan_ = 0;    // its number
-  int left_out_ = 0;        // times that are not its own, and that of its first execution
+  virtual void record(const Frame& frame, Timer& timer) = 0;
+  // Tells what the timer has measured in the frame that had this slot before.
+  virtual void measured(const Frame& frame, double ns) = 0;
+  // All that was asked for is shown, and nothing is under way.
+  [[nodiscard]] virtual bool is_ready() const = 0;
+  [[nodiscard]] virtual bool has_weights() const = 0;
+  // The largest difference of the weights from what they should be, when the device is idle and its writes
+  // are available to the host.
+  [[nodiscard]] virtual double difference() = 0;
+  [[nodiscard]] virtual const Times& times() const = 0;
 };
+
+// The same without a device: what is kept when the device is lost.
+class MapTab {
+ public:
+  MapTab() = default;
+  MapTab(const MapTab&) = delete;
+  MapTab& operator=(const MapTab&) = delete;
+  virtual ~MapTab() = default;
+  [[nodiscard]] virtual const char* title() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<LiveTab> live(const Place& place) = 0;
+};
+
+// A text, over which attention is computed anew in each frame.
+[[nodiscard]] std::unique_ptr<MapTab> make_text_tab(const TrainedHeads& trained);
+#ifdef EXAMPLE_GENERATE
+// A language model that continues a text. Refuses a folder without a checkpoint that examples/generate reads.
+[[nodiscard]] vkattn::Result<std::unique_ptr<MapTab>> make_model_tab(const std::filesystem::path& folder);
+#endif
 
 class CrowdTab {
  public:

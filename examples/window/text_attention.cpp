@@ -58,8 +58,6 @@ TextAttention::TextAttention(const Gpu& gpu, const TrainedHeads& trained) : gpu_
   weights_ =
       example::Buffer(gpu, kRows * kMostTokens * kNumberBytes, kStorage | VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
   sinks_ = example::Buffer(gpu, kMostHeads * kNumberBytes, kStorage);
-  for (example::Buffer& each : row_)
-    each = example::Buffer(gpu, kMostTokens * kNumberBytes, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
 }
 
 TextAttention::~TextAttention() {
@@ -121,14 +119,17 @@ double TextAttention::difference() const {
                             weights_.values());
 }
 
-void TextAttention::record_row(const Frame& frame, int head, int row) const {
-  const auto tokens = static_cast<VkDeviceSize>(shown_.rows.tokens());
-  const VkBufferCopy copy{
-      (static_cast<VkDeviceSize>(head) * tokens + static_cast<VkDeviceSize>(row)) * tokens * kNumberBytes, 0,
-      tokens * kNumberBytes};
-  vkCmdCopyBuffer(frame.commands, weights_.handle(), row_[frame.slot].handle(), 1, &copy);
-  example::barrier(frame.commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-                   VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+Maps TextAttention::maps() const {
+  Maps maps;
+  maps.labels = shown_.rows.labels;
+  const auto tokens = static_cast<std::uint32_t>(maps.tokens());
+  maps.heads = shown_.controls.heads;
+  maps.head_stride = tokens * tokens;
+  maps.row_stride = tokens;
+  maps.left = shown_.controls.window > 0 ? shown_.controls.window : -1;
+  maps.is_causal = shown_.controls.is_causal;
+  maps.has_labels_below = shown_.controls.is_trained;
+  return maps;
 }
 
 }  // namespace window

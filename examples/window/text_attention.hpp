@@ -4,8 +4,7 @@
 #include <future>
 #include <string>
 
-#include "window/heads.hpp"
-#include "window/screen.hpp"
+#include "window/heat_maps.hpp"
 
 namespace window {
 
@@ -50,14 +49,12 @@ class TextAttention {
     return !pending_.valid() && shown_.controls == wanted;
   }
   [[nodiscard]] const Shown& shown() const { return shown_; }
+  [[nodiscard]] Maps maps() const;
 
   [[nodiscard]] bool has_work() const { return bindings_.has_value(); }
   // Records attention with its barriers: the last frame's shaders have read the weights, and the next ones
   // read them.
   void record(VkCommandBuffer commands) const;
-  // Records a copy of one row of weights to the host. The slot has it when it is free again.
-  void record_row(const Frame& frame, int head, int row) const;
-  [[nodiscard]] std::span<const float> row(std::uint32_t slot) const { return row_[slot].values(); }
   // The largest difference of the weights from the formula, when the device is idle and its writes are
   // available to the host.
   [[nodiscard]] double difference() const;
@@ -69,7 +66,6 @@ class TextAttention {
   const Gpu& gpu_;
   const TrainedHeads& trained_;
   example::Buffer query_, key_, output_, weights_, sinks_, workspace_;
-  std::array<example::Buffer, kFramesInFlight> row_;
   std::optional<vkattn::Bindings> bindings_;
   Shown shown_;
   std::future<Shown> pending_;

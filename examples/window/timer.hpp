@@ -15,7 +15,7 @@ class Timer {
     VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
     info.queryType = VK_QUERY_TYPE_TIMESTAMP;
     info.queryCount = 2 * kFramesInFlight;
-    example::check(vkCreateQueryPool(device_, &info, nullptr, &queries_), "vkCreateQueryPool");
+    check(vkCreateQueryPool(device_, &info, nullptr, &queries_), "vkCreateQueryPool");
   }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;

@@ -1,132 +1,36 @@
-"""Tests of the window under Xvfb: scripts of keys and clicks, whose pictures are compared.
+"""Tests of the window's tabs under Xvfb: scripts of keys and clicks, whose pictures and words are compared.
 
-    window_test.py PROGRAM FOLDER HEADS KEPT LAYERS HAS_VALIDATION
+    window_test.py PROGRAM FOLDER HAS_VALIDATION HEADS KEPT LAYERS
 
-PROGRAM is the window; FOLDER is for its pictures, which stay; HEADS is a file of trained heads; KEPT is an earlier picture of
-the tab of a text; LAYERS is the folder of the layer whose devices are lost; HAS_VALIDATION is 1 if the validation layer is installed.
-Without a Vulkan device it ends with 77, and with 1 if VKATTN_TEST_REQUIRE_DEVICE is 1.
+HEADS is a file of trained heads; KEPT is an earlier picture of the tab of a text; LAYERS is the folder of the layer whose
+devices are lost.
 """
-import contextlib
 import os
 import pathlib
 import re
-import struct
 import subprocess
 import sys
 import tempfile
-import unittest
-import zlib
 
-PROGRAM, FOLDER, HEADS, KEPT, LAYERS, HAS_VALIDATION = sys.argv[1:7]
-NO_DEVICE = re.compile("no Vulkan (device|for windows|loader)")
-# Parts of the pictures: the rows, and the columns.
-ALL = (range(720), range(1280))
-MAPS = (range(100, 580), range(285, 1200))
-TOKENS = (range(70, 96), range(1280))
+import testing
+from testing import MAPS, PROGRAM, TOKENS, Picture, difference, run, skip
+from xvfb import display_server
+
+HEADS, KEPT, LAYERS = sys.argv[4:7]
 NO_MAPS = (range(100, 570), range(300, 1200))
 
 
-class Picture:
-    """The pixels of a PNG as screen.cpp writes it: eight bits of red, green and blue, and rows that are added to those above."""
-
-    def __init__(self, path):
-        data = pathlib.Path(path).read_bytes()
-        self.width, self.height = struct.unpack(">II", data[16:24])
-        packed, at = b"", 8
-        while at < len(data):
-            length, kind = struct.unpack(">I4s", data[at:at + 8])
-            packed += data[at + 8:at + 8 + length] if kind == b"IDAT" else b""
-            at += 12 + length
-        plain = zlib.decompress(packed)
-        length = 1 + 3 * self.width
-        row = bytes(length - 1)
-        self.rows = []
-        for begin in range(0, len(plain), length):
-            assert plain[begin] == 2, "another filter than 'up'"
-            row = bytes([(a + b) & 255 for a, b in zip(row, plain[begin + 1:begin + length])])
-            self.rows.append(row)
-
-    def part(self, area):
-        """The bytes of a part, one after the other."""
-        rows, columns = area
-        return b"".join(self.rows[y][3 * columns.start:3 * columns.stop] for y in rows)
-
-    def means(self, size=16):
-        """The mean of each colour over each square of that size."""
-        return [sum(sum(row[3 * x + color:3 * (x + size):3]) for row in self.rows[y:y + size]) / size ** 2
-                for y in range(0, self.height, size) for x in range(0, self.width, size) for color in range(3)]
-
-
-def skip(said):
-    """Ends a test that has no device."""
-    assert NO_DEVICE.search(said) and os.environ.get("VKATTN_TEST_REQUIRE_DEVICE") != "1", said
-    raise unittest.SkipTest(said)
-
-
-@contextlib.contextmanager
-def display_server():
-    """Xvfb and the name of its display. xvfb-run would sometimes end with a failure of its own, while it cleans up."""
-    with subprocess.Popen(["Xvfb", "-displayfd", "1", "-screen", "0", "1600x1000x24"], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, encoding="utf-8") as server:
-        try:
-            yield server, ":" + server.stdout.readline().strip()
-        finally:
-            server.terminate()
-
-
-def run(script=None, words=(), display=True, **environment):
-    """The exit code of a run, what it said, and its pictures by name."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        lines = pathlib.Path(folder, "script.txt")
-        if script is not None:
-            lines.write_text(script.replace("PICTURES", FOLDER), encoding="utf-8")
-            words = ["--script", str(lines), *words]
-        name = stack.enter_context(display_server())[1] if display else ""
-        environment = {**os.environ, **environment, "DISPLAY": name, "WAYLAND_DISPLAY": ""}
-        done = subprocess.run([PROGRAM, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              encoding="utf-8", timeout=500, check=False)
-    if done.returncode == 77:
-        skip(done.stdout)
-    names = re.findall(r"([^/\n]*)\.png has a picture", done.stdout)
-    return done.returncode, done.stdout, {name: Picture(pathlib.Path(FOLDER, name + ".png")) for name in names}
-
-
-def difference(one, other, area=ALL):
-    """The mean difference of two pictures' parts, from 0 to 255."""
-    parts = one.part(area), other.part(area)
-    return sum(abs(a - b) for a, b in zip(*parts)) / len(parts[0])
-
-
-class Window(unittest.TestCase):
-    def ends_well(self, *words, **environment):
-        code, text, pictures = run(*words, **environment)
-        self.assertEqual(code, 0, text)
-        self.assertNotIn("VUID", text)
-        return text, pictures
-
-    def ends_well_validated(self, script):
-        text, pictures = self.ends_well(script, ["--validate"])
-        self.assertIn("validation: on" if HAS_VALIDATION == "1" else "the validation layer is not installed", text)
-        return text, pictures
-
-    def skip_without_validation(self):
-        """At a test's end: all else was tested."""
-        if HAS_VALIDATION != "1":
-            self.skipTest("the validation layer is not installed: no call was validated")
-
-    def differences(self, text):
-        found = [float(number) for number in re.findall("from the formula ([0-9.e+-]+)", text)]
-        self.assertTrue(all(each < 2e-5 for each in found), text)
-        return found
-
+class Tabs(testing.WindowTest):
     def test_both_tabs_under_validation(self):
-        script = """
+        done = self.ends_well_validated("""
 wait ready
 wait 4
 screenshot PICTURES/text.png
+words WORDS/text.words
 hover head1 0.19 0.354
 wait 4
 screenshot PICTURES/row.png
+words WORDS/row.words
 check
 click causal
 wait ready
@@ -135,6 +39,7 @@ check
 click crowd_tab
 wait 20
 screenshot PICTURES/crowd.png
+words WORDS/crowd.words
 click budget 0.1
 wait 40
 wait ready
@@ -143,9 +48,9 @@ screenshot PICTURES/small_budget.png
 click text_tab
 wait ready
 check
-"""
-        text, shown = self.ends_well_validated(script)
-        self.assertEqual(len(self.differences(text)), 4, text)
+""")
+        shown, words = done.pictures, done.words
+        self.assertEqual(len(self.differences(done.said)), 4, done.said)
         for each in shown.values():
             self.assertEqual((each.width, each.height), (1280, 720))
         self.assertGreater(difference(shown["text"], shown["row"], TOKENS), 3)  # the colours of weights
@@ -155,10 +60,16 @@ check
         self.assertGreater(difference(shown["crowd"], shown["text"]), 10)
         red = shown["text"].part(MAPS)[::3]
         self.assertGreater(sum(each < 40 for each in red) / len(red), 0.15)  # weights near 0
+        for text in *(f"head {i}" for i in range(8)), "trained heads, characters", "Point at a row", "causal", "1/sqrt":
+            self.assertIn(text, words["text"])
+        self.assertRegex(words["row"], r"head 1, query '.' \(8\)\n")
+        self.assertRegex(words["row"], r"weight of key '.' \(4\): 0\.\d{4}     sum of the row: 1\.0000")
+        for text in "64 agents attend to 256 memories", "budget 2.00 ms", "60 Hz, 16.67 ms", "danger", "33 dispatches":
+            self.assertIn(text, words["crowd"])
         self.skip_without_validation()
 
     def test_looks_as_the_kept_picture(self):
-        _, shown = self.ends_well("wait ready\nhover head1 0.19 0.354\nwait 6\nscreenshot PICTURES/as_kept.png\n")
+        shown = self.ends_well("wait ready\nhover head1 0.19 0.354\nwait 6\nscreenshot PICTURES/as_kept.png\n").pictures
         kept = Picture(KEPT)
         self.assertEqual((kept.width, kept.height), (shown["as_kept"].width, shown["as_kept"].height))
         means = zip(kept.means(), shown["as_kept"].means())
@@ -166,65 +77,36 @@ check
         self.assertLess(sum(differences) / len(differences), 6)  # fonts differ a little, and times are others
 
     def test_every_control_is_right_and_recording_allocates_nothing(self):
-        script = """
-wait ready
-check
-click window 0.06
-wait ready
-check
-click softcap 0.2
-wait ready
-check
-click sinks
-wait ready
-click sink 0.7
-wait ready
-check
-click alibi
-wait ready
-check
-click causal
-click temperature 0.7
-click scale 0.9
-wait ready
-check
-click heads 0
-click dims 0
-wait ready
-check
-click random
-wait ready
-screenshot PICTURES/words.png
-check
-click heads 1
-click dims 1
-click scale 0
-wait ready
-check
-click square_root
-click crowd_tab
-wait 60
-wait ready
-check
-"""
-        text, _ = self.ends_well(script)
-        self.assertEqual(len(self.differences(text)), 10, text)
-        self.assertIn("allocations in record(): 0", text)
+        controls = """causal | window 0.06 | softcap 0.2 | sinks,sink 0.7 | alibi | causal,temperature 0.7,scale 0.9 | heads 0,dims 0
+random | heads 1,dims 1,scale 0 | window 1,softcap 1,temperature 0,sink 0 | scale 1,temperature 1,sink 1 | window 0,softcap 0"""
+        script, count = "wait ready\ncheck\n", 1
+        for each in re.split(r"[|\n]", controls):
+            for name in each.split(","):
+                script += f"click {name.strip()}\nwait ready\n"
+            script += "check\n"
+            count += 1
+        done = self.ends_well(script + "click square_root\nclick crowd_tab\nwait 20\nclick agent 1\nclick budget 1\nwait 20\n"
+                              "click budget 0\nwait 60\nwait ready\ncheck\nwords WORDS/crowd.words\n")
+        self.assertEqual(len(self.differences(done.said)), count + 1, done.said)
+        self.assertIn("allocations in record(): 0", done.said)
+        self.assertIn("0.05 ms", done.words["crowd"])
 
     def test_texts_without_tokens_with_one_and_with_too_many(self):
-        script = """
+        done = self.ends_well("""
 click text
 key ctrl+a
 key backspace
 wait ready
 wait 4
 screenshot PICTURES/no_token.png
+words WORDS/no_token.words
 check
 type x
 wait ready
 hover head0
 wait 4
 screenshot PICTURES/one_token.png
+words WORDS/one_token.words
 check
 click text
 key end
@@ -232,43 +114,60 @@ repeat 10000 ab
 wait ready
 wait 4
 screenshot PICTURES/many_tokens.png
+words WORDS/many_tokens.words
 check
 key ctrl+a
 type \u20ac\u4e16 of it
 wait ready
 screenshot PICTURES/unknown_tokens.png
+words WORDS/unknown_tokens.words
 check
-"""
-        text, shown = self.ends_well(script)
-        self.assertEqual(len(self.differences(text)), 4, text)
+""")
+        shown, words = done.pictures, done.words
+        self.assertEqual(len(self.differences(done.said)), 4, done.said)
         self.assertEqual(min(shown["no_token"].part(NO_MAPS)), 255)  # there are no maps
         self.assertLess(min(shown["one_token"].part(MAPS)), 255)
         self.assertGreater(difference(shown["many_tokens"], shown["one_token"]), 5)
+        self.assertIn("There is no token to attend to: type a text.", words["no_token"])
+        self.assertIn("weight of key 'x' (0): 1.0000     sum of the row: 1.0000", words["one_token"])
+        self.assertIn("The first 64 of 20001 characters are shown", words["many_tokens"])
+        self.assertIn("left out: these heads have never seen", words["unknown_tokens"])
 
     def test_a_hundred_sizes(self):
         sizes = [(320 + 97 * i % 1200, 240 + 61 * i % 700) for i in range(100)]
-        script = "wait ready\n" + "".join(f"resize {width} {height}\nwait 2\n" for width, height in sizes)
+        script = "wait ready\n" + "".join(f"resize {width} {height}\n" for width, height in sizes)
         script += "resize 400 300\nwait 10\nscreenshot PICTURES/small.png\nminimise\nwait 3\nrestore\nwait 3\n"
         script += "resize 1280 720\nwait 10\ncheck\nclick crowd_tab\nwait 4\nresize 330 250\nwait 5\n"
-        _, shown = self.ends_well_validated(script)
-        self.assertEqual((shown["small"].width, shown["small"].height), (400, 300))
+        done = self.ends_well_validated(script)
+        small = done.pictures["small"]
+        self.assertEqual((small.width, small.height), (400, 300))
+        self.assertGreater(int(re.search("(\\d+) swapchains", done.said)[1]), 100, done.said)
         self.skip_without_validation()
 
     def test_a_lost_device_is_made_again(self):
         layer = {"VK_INSTANCE_LAYERS": "VK_LAYER_vkattn_lost_device", "VK_ADD_LAYER_PATH": LAYERS, "VK_LAYER_PATH": LAYERS}
-        script = "wait 100\nwait ready\ncheck\nscreenshot PICTURES/lost.png\nclick crowd_tab\nwait 90\nwait ready\ncheck\n"
-        for after in 0, 3, 40, 150:  # 0: while fonts are uploaded
-            text, _ = self.ends_well(script, VKATTN_TEST_LOST_AFTER=str(after), **layer)
-            self.assertIn("The device was lost in vkQueueSubmit", text)
-        # Waits are for fonts, for the first swapchain, for the first plan, and for the check.
-        for after in range(4):
-            text, _ = self.ends_well(script, VKATTN_TEST_LOST_AFTER_WAITS=str(after), **layer)
-            self.assertIn("The device was lost in vkQueueWaitIdle", text)
-        text, _ = self.ends_well("wait 480\n", VKATTN_TEST_LOST_AFTER="110", VKATTN_TEST_LOSSES="4", **layer)
-        self.assertEqual(text.count("The device was lost in"), 4, text)  # each long after the last
-        code, text, _ = run(script, VKATTN_TEST_LOST_AFTER="20", VKATTN_TEST_LOSSES="99", **layer)
-        self.assertEqual(code, 4, text)
-        self.assertIn("the device was lost 3 times", text)
+        script = ("wait 8\nwait ready\ncheck\nwords WORDS/lost.words\nclick crowd_tab\nwait 20\nwait ready\ncheck\n")
+
+        def is_lost(kind, after, words, **more):
+            """The device is lost after so many calls of a kind."""
+            done = self.ends_well(script, **{"VKATTN_TEST_LOST_" + kind: str(after)}, **more, **layer)
+            self.assertRegex(done.said, "The device was lost in " + words)
+            return done
+        for after in 0, 3, 8, 24:  # 0: while fonts are uploaded
+            done = is_lost("AFTER", after, "vkQueueSubmit")
+        self.assertNotIn("The device was lost", done.words["lost"])
+        self.assertIn("The device was lost in vkQueueSubmit after 2 frames", is_lost("AFTER", 3, "").words["lost"])
+        for after in range(4):  # waits for fonts, for the first swapchain, for the first plan, and for the check
+            is_lost("AFTER_WAITS", after, "vkQueueWaitIdle")
+        for after in 0, 5, 11, 17, 23, 27:  # buffers, pipelines and swapchains of each part of the window
+            is_lost("AFTER_CREATIONS", after, "")
+        is_lost("OPENINGS", 2, "vkCreateDevice after 0 frames")
+        done = self.ends_well("wait 480\n", VKATTN_TEST_LOST_AFTER="110", VKATTN_TEST_LOSSES="4", **layer)
+        self.assertEqual(done.said.count("The device was lost in"), 4, done.said)  # each long after the last
+        for why in ("AFTER", "20"), ("OPENINGS", "3"):
+            done = run(script, **{"VKATTN_TEST_LOST_" + why[0]: why[1]}, VKATTN_TEST_LOSSES="99", **layer)
+            self.assertEqual(done.code, 4, done.said)
+            self.assertIn("the device was lost 3 times", done.said)
 
     def test_a_display_that_goes_away(self):
         with display_server() as (server, display):
@@ -289,32 +188,26 @@ check
         self.assertRegex(said, f"connection to {display} broken|fatal IO error .* on X server \"{display}\"")
 
     def test_refusals(self):
-        code, text, _ = run(display=False)
-        self.assertEqual(code, 3, text)
-        self.assertRegex(text, r"^no display \(.*\): start this in a desktop session, or as xvfb-run -a PROGRAM\n$")
+        done = run(display=False)
+        self.assertEqual(done.code, 3, done.said)
+        self.assertRegex(done.said, r"^no display \(.*\): start this in a desktop session, or as xvfb-run -a PROGRAM\n$")
         with tempfile.TemporaryDirectory() as folder:
             torn = pathlib.Path(folder, "torn.safetensors")
             torn.write_bytes(pathlib.Path(HEADS).read_bytes()[:5000])
             script = pathlib.Path(folder, "script.txt")
             script.write_text("# a comment\njump 3\n", encoding="utf-8")
-            for words, why in (["--model", folder], f"^{folder} is no model folder: it has no model.safetensors"), \
-                              (["--heads", "/nowhere"], "^/nowhere"), \
+            for words, why in (["--heads", "/nowhere"], "^/nowhere"), \
                               (["--heads", str(torn)], "torn.safetensors"), \
                               (["--heads", str(script)], "script.txt"), \
                               (["--script", str(script)], "script.txt, line 2: 'jump' is no command"), \
                               (["--heads"], "^--heads needs a file"), \
+                              (["--model"], "^--model needs a folder"), \
                               (["--hedas", "x"], "^'--hedas' is no option; --help lists them"):
-                code, text, _ = run(words=words, display=False)
-                self.assertEqual(code, 1, text)
-                self.assertRegex(text, why)
-                self.assertEqual(len(text.splitlines()), 1, text)
-        code, text, _ = run("wait 3\nclick nobody\n")
-        self.assertEqual(code, 1, text)
-        self.assertIn("line 2: nothing in the window has the name 'nobody'", text)
+                self.says_one_line(why, words)
+        done = run("wait 3\nclick nobody\n")
+        self.assertEqual(done.code, 1, done.said)
+        self.assertIn("line 2: nothing in the window has the name 'nobody'", done.said)
 
 
 if __name__ == "__main__":
-    os.makedirs(FOLDER, exist_ok=True)
-    result = unittest.main(argv=sys.argv[:1], verbosity=2, exit=False).result
-    is_skipped = result.wasSuccessful() and len(result.skipped) == result.testsRun
-    sys.exit(77 if is_skipped else 0 if result.wasSuccessful() else 1)
+    testing.main()

@@ -1,7 +1,7 @@
 /// @file
-/// The convenience layer for programs without Vulkan code of their own: instance, device choice, buffers,
-/// queue, pipeline cache on disk, timestamps. Link vkattn::runtime. Not thread-safe: one thread uses a
-/// Runtime at a time.
+/// The convenience layer: buffers, submission, pipeline cache on disk, timestamps, and for programs without
+/// Vulkan code of their own instance, device and queue. Link vkattn::runtime. Not thread-safe: one thread
+/// uses a Runtime at a time.
 #pragma once
 
 #include <vkattn/attention_plan.hpp>
@@ -112,22 +112,31 @@ class Buffer {
   std::unique_ptr<detail::BufferState> state_;
 };
 
-/// An instance, a device and one compute queue of the library's own, for programs that bring no Vulkan
-/// device. Calls that submit, copy or wait use one command pool and one queue: one thread at a time. Plans
-/// made with it may be shared like any others. Move-only.
+/// An instance, a device and one compute queue of the library's own, or, with borrow(), those of a program
+/// that brings a Vulkan device. Calls that submit, copy or wait use one command pool and one queue: one
+/// thread at a time. Plans made with it may be shared like any others. Move-only.
 class Runtime {
  public:
   /// Every device of this machine. An error where there is no Vulkan loader; an empty list where no driver.
   [[nodiscard]] static Result<std::vector<DeviceInfo>> list_devices();
   /// Errors: no loader, no device that fits (each with its reason), a layer or file that is missing.
   [[nodiscard]] static Result<Runtime> create(const RuntimeOptions& options = {});
+  /// A runtime on a device of the application's: buffers, copies, the pipeline cache on disk, tuning and
+  /// self-tests, with one of its queues, whose family has compute. Instance, device and queue outlive the
+  /// Runtime. Calls that submit, copy or wait use the queue, and self-tests do so in make_plan(): no other
+  /// thread uses it meanwhile. The options that choose a device or change what is enabled on it, and those of
+  /// validation, must not be set: an error names the one that is. Objects of the runtime itself take the
+  /// driver's host memory, whatever DeviceDesc::allocator says.
+  [[nodiscard]] static Result<Runtime> borrow(const Device& device, VkQueue queue, std::uint32_t queue_family,
+                                              const RuntimeOptions& options = {});
 
   /// One that was moved from may be destroyed and assigned to; assigning ends the runtime that was there.
   /// @{
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;
   /// @}
-  /// Waits for the device and saves the pipeline cache where it changed.
+  /// Waits for the device (of a borrowed one, for what it has submitted itself) and saves the pipeline cache
+  /// where it changed.
   ~Runtime();
 
   /// For plans and for calls of the core layer. Copies must not outlive the Runtime.
@@ -149,7 +158,7 @@ class Runtime {
   /// What was measured on this device; null where no file was given.
   [[nodiscard]] Shared<const Tuning> tuning() const;
 
-  /// The device's number in list_devices(), whatever named it.
+  /// The device's number in list_devices(), whatever named it; of a borrowed device 0.
   [[nodiscard]] std::uint32_t device_index() const;
   /// Why this device, and why not the others, one line each.
   [[nodiscard]] const std::string& device_choice() const;

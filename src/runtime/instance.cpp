@@ -128,7 +128,7 @@ VkResult create_messenger(Instance& instance) {
 }  // namespace
 
 Instance::~Instance() {
-  if (handle == VK_NULL_HANDLE || vk.vkDestroyInstance == nullptr) return;
+  if (is_borrowed || handle == VK_NULL_HANDLE || vk.vkDestroyInstance == nullptr) return;
   if (messenger != VK_NULL_HANDLE && vk.vkDestroyDebugUtilsMessengerEXT != nullptr) {
     vk.vkDestroyDebugUtilsMessengerEXT(handle, messenger, nullptr);
   }

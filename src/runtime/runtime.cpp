@@ -7,6 +7,7 @@
 
 #include "runtime/record_only.hpp"
 #include "runtime/runtime_state.hpp"
+#include "vulkan/device_state.hpp"
 #include "vulkan/functions.hpp"
 
 namespace vkattn {
@@ -45,10 +46,7 @@ Result<void> create_device(RuntimeState& state, const PhysicalDevice& physical) 
     return vulkan_error(result, "vkCreateDevice");
   }
   if (Result<void> s = load_runtime_device(vk, state.handle, state.vk); !s) return s;
-  state.physical_device = physical.handle;
-  state.queue_family = physical.queue_family;
   state.vk.vkGetDeviceQueue(state.handle, physical.queue_family, 0, &state.queue);
-  vk.vkGetPhysicalDeviceMemoryProperties(physical.handle, &state.memory);
   return {};
 }
 
@@ -85,7 +83,11 @@ VkResult ensure_objects(RuntimeState& state) {
   return result;
 }
 
-void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical) {
+// What the physical device tells: its memory, and the timestamps of the family.
+void read_properties(RuntimeState& state, const PhysicalDevice& physical) {
+  state.physical_device = physical.handle;
+  state.queue_family = physical.queue_family;
+  state.instance->vk.vkGetPhysicalDeviceMemoryProperties(physical.handle, &state.memory);
   VkPhysicalDeviceProperties properties;
   state.instance->vk.vkGetPhysicalDeviceProperties(physical.handle, &properties);
   // On a CPU the time around a submission is as good, and always there.
@@ -93,6 +95,18 @@ void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical)
   state.timestamp_period_ns = static_cast<double>(properties.limits.timestampPeriod);
   state.timestamp_mask =
       physical.timestamp_bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << physical.timestamp_bits) - 1;
+}
+
+// What a runtime keeps, on its device.
+Result<void> take_options(RuntimeState& state, const RuntimeOptions& options) {
+  if (Result<void> status = create_pipeline_cache(state, options); !status) return status;
+  state.run_self_tests = options.self_tests;
+  state.most_kept_plans = options.kept_plans;
+  state.spare_buffers.set_most(options.kept_buffers);
+  // On a CPU the kernel without matrices comes first anyway, and a problem takes long.
+  state.times_kernels = !state.device->capabilities().is_cpu();
+  load_tuning(state, options);
+  return {};
 }
 
 Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options) {
@@ -108,7 +122,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   const PhysicalDevice& physical = (*devices)[*index];
   state->device_index = physical.info.index;
   if (Result<void> s = create_device(*state, physical); !s) return s.error();
-  read_timestamp_support(*state, physical);
+  read_properties(*state, physical);
   const VkDeviceCreateInfo& enabled = physical.features->info;
   auto device = Device::borrow({state->instance->handle,
                                 physical.handle,
@@ -119,15 +133,68 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
                                 enabled.pNext});
   if (!device) return device.error();
   state->device = *std::move(device);
-  if (Result<void> status = create_pipeline_cache(*state, options); !status) return status.error();
   state->imports_host_memory =
       physical.imports_host_memory && state->vk.vkGetMemoryHostPointerPropertiesEXT != nullptr;
-  state->run_self_tests = options.self_tests;
-  state->most_kept_plans = options.kept_plans;
-  state->spare_buffers.set_most(options.kept_buffers);
-  // On a CPU the kernel without matrices comes first anyway, and a problem takes long.
-  state->times_kernels = !state->device->capabilities().is_cpu();
-  load_tuning(*state, options);
+  if (Result<void> status = take_options(*state, options); !status) return status.error();
+  return state;
+}
+
+// Options that a device which somebody else has made cannot obey.
+Result<void> check_options_of_borrowed(const RuntimeOptions& options) {
+  const std::pair<bool, const char*> given[] = {{!options.device.empty(), "device"},
+                                                {!options.disabled_extensions.empty(), "disabled_extensions"},
+                                                {options.validation, "validation"},
+                                                {options.gpu_assisted_validation, "gpu_assisted_validation"},
+                                                {options.import_host_memory, "import_host_memory"}};
+  for (const auto& [is_given, name] : given) {
+    if (is_given)
+      return invalid("RuntimeOptions::", name, " is set, and the device was made by the application; leave ",
+                     "it unset");
+  }
+  return {};
+}
+
+// The family, if it has compute.
+Result<PhysicalDevice> family_of(const RuntimeState& state, VkPhysicalDevice handle, std::uint32_t family) {
+  const RuntimeInstanceFunctions& vk = state.instance->vk;
+  std::uint32_t count = 0;
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families.data());
+  if (family >= families.size())
+    return invalid("the queue family is ", family, ", and the device has ", families.size());
+  if ((families[family].queueFlags & VK_QUEUE_COMPUTE_BIT) == 0)
+    return invalid("queue family ", family, " has no compute");
+  PhysicalDevice physical;
+  physical.handle = handle;
+  physical.queue_family = family;
+  physical.timestamp_bits = families[family].timestampValidBits;
+  return physical;
+}
+
+Result<std::unique_ptr<RuntimeState>> borrow_runtime(const Device& device, VkQueue queue,
+                                                     std::uint32_t family, const RuntimeOptions& options) {
+  if (Result<void> s = check_options_of_borrowed(options); !s) return s.error();
+  if (queue == VK_NULL_HANDLE) return invalid("the queue is null");
+  const DeviceState& borrowed = device.state();
+  auto state = std::make_unique<RuntimeState>();
+  state->is_borrowed = true;
+  state->instance = std::make_unique<Instance>();
+  Instance& instance = *state->instance;
+  instance.is_borrowed = true;
+  instance.handle = borrowed.instance;
+  instance.loader.vkGetInstanceProcAddr = borrowed.get_instance_proc_addr;
+  if (Result<void> s = load_runtime_instance(instance.loader, instance.handle, instance.vk); !s)
+    return s.error();
+  const auto physical = family_of(*state, borrowed.physical_device, family);
+  if (!physical) return physical.error();
+  if (Result<void> s = load_runtime_device(instance.vk, borrowed.device, state->vk); !s) return s.error();
+  state->handle = borrowed.device;
+  state->queue = queue;
+  read_properties(*state, *physical);
+  state->choice = "the application's device: " + device.capabilities().device_name + "\n";
+  state->device = device;
+  if (Result<void> status = take_options(*state, options); !status) return status.error();
   return state;
 }
 
@@ -135,7 +202,10 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
 
 RuntimeState::~RuntimeState() {
   if (handle == VK_NULL_HANDLE) return;
-  if (!lost && commands != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(handle);  // else nothing was submitted
+  // Without commands nothing was submitted. An application's queues are its own to wait for.
+  if (!lost && commands != VK_NULL_HANDLE && !is_borrowed) (void)vk.vkDeviceWaitIdle(handle);
+  if (!lost && is_submitted && is_borrowed)
+    (void)vk.vkWaitForFences(handle, 1, &fence, VK_TRUE, ~std::uint64_t{0});
   staging.reset();
   spare_buffers.clear();
   kept_plans.clear();
@@ -146,7 +216,7 @@ RuntimeState::~RuntimeState() {
   if (command_pool != VK_NULL_HANDLE) vk.vkDestroyCommandPool(handle, command_pool, nullptr);
   former_devices.clear();
   device.reset();  // and with it the memory that bindings had parameters in
-  if (vk.vkDestroyDevice != nullptr) vk.vkDestroyDevice(handle, nullptr);
+  if (!is_borrowed && vk.vkDestroyDevice != nullptr) vk.vkDestroyDevice(handle, nullptr);
 }
 
 Error runtime_error(RuntimeState& state, Error error) {
@@ -266,6 +336,15 @@ Result<std::vector<DeviceInfo>> Runtime::list_devices() {
 Result<Runtime> Runtime::create(const RuntimeOptions& options) {
   return detail::without_exceptions([&]() -> Result<Runtime> {
     auto state = detail::make_runtime(options);
+    if (!state) return state.error();
+    return Runtime(*std::move(state));
+  });
+}
+
+Result<Runtime> Runtime::borrow(const Device& device, VkQueue queue, std::uint32_t queue_family,
+                                const RuntimeOptions& options) {
+  return detail::without_exceptions([&]() -> Result<Runtime> {
+    auto state = detail::borrow_runtime(device, queue, queue_family, options);
     if (!state) return state.error();
     return Runtime(*std::move(state));
   });

@@ -23,6 +23,7 @@ namespace vkattn::detail {
 /// An instance, with a messenger if validation was asked for.
 struct Instance {
   VkInstance handle = VK_NULL_HANDLE;
+  bool is_borrowed = false;  ///< the application destroys it
   LoaderFunctions loader;
   RuntimeInstanceFunctions vk;
   std::uint32_t api_version = VK_API_VERSION_1_1;
@@ -85,6 +86,7 @@ struct RuntimeState {
   std::unique_ptr<Instance> instance;
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
   VkDevice handle = VK_NULL_HANDLE;
+  bool is_borrowed = false;  ///< the application destroys the device
   RuntimeDeviceFunctions vk;
   std::optional<Device> device;
   std::vector<Device>

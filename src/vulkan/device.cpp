@@ -50,6 +50,7 @@ Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   state->instance = desc.instance;
   state->physical_device = desc.physical_device;
   state->device = desc.device;
+  state->get_instance_proc_addr = desc.get_instance_proc_addr;
   state->vk = *functions;
   state->instance_vk = *instance_functions;
   state->allocator = detail::Allocator(desc.allocator);

@@ -14,6 +14,7 @@ struct DeviceState {
   VkInstance instance = VK_NULL_HANDLE;
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
   VkDevice device = VK_NULL_HANDLE;
+  PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr;
   DeviceFunctions vk;
   InstanceFunctions instance_vk;
   Allocator allocator;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -21,6 +22,7 @@
 #include "gpu/spy.hpp"
 #include "gpu/support.hpp"
 #include "runtime/runtime_state.hpp"
+#include "support/temp_folder.hpp"
 #include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -190,6 +192,59 @@ TEST_F(EmbeddingTest, WhatTheAllocatorGaveComesBack) {
   EXPECT_GT(memory.taken(), 0U);
   EXPECT_EQ(memory.not_freed(), 0U);
   EXPECT_FALSE(memory.freed_unknown());
+}
+
+/// What attention of a small problem gives on a runtime.
+std::vector<float> computed(const Runtime& runtime, const AttentionDesc& desc) {
+  std::vector<float> query(2 * 33 * 16), key(2 * 40 * 16), output(query.size());
+  for (std::size_t i = 0; i < query.size(); ++i) query[i] = static_cast<float>(i % 7) - 3;
+  for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<float>(i % 5) - 2;
+  HostTensors tensors;
+  tensors.query = query;
+  tensors.key = tensors.value = key;
+  tensors.output = output;
+  must(runtime.compute(desc, tensors));
+  return output;
+}
+
+TEST_F(EmbeddingTest, ARuntimeWorksOnADeviceOfTheApplications) {
+  const AttentionDesc desc = parsed("h2 33x40 d16").desc;
+  const std::vector<float> expected = computed(runtime(), desc);
+  const auto device = must(Device::borrow(runtimes_device()));
+  const TempFolder folder;
+  {
+    RuntimeOptions options;
+    options.cache_dir = folder.path();
+    const Runtime borrowed =
+        must(Runtime::borrow(device, runtime().queue(), runtime().queue_family(), options));
+    EXPECT_EQ(borrowed.device().handle(), runtime().device().handle());
+    EXPECT_EQ(borrowed.queue(), runtime().queue());
+    EXPECT_EQ(borrowed.timestamp_period_ns(), runtime().timestamp_period_ns());
+    EXPECT_TRUE(has(borrowed.device_choice(), "the application's device: "));
+    EXPECT_EQ(computed(borrowed, desc), expected);
+  }
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path())) << "its pipeline cache is kept";
+  EXPECT_EQ(computed(runtime(), desc), expected) << "the device is still there";
+}
+
+TEST_F(EmbeddingTest, ABorrowedRuntimeNamesWhatItCannotObey) {
+  const auto device = must(Device::borrow(runtimes_device()));
+  const auto why = [&](VkQueue queue, std::uint32_t family, const RuntimeOptions& options = {}) {
+    const auto made = Runtime::borrow(device, queue, family, options);
+    return made ? std::string() : made.error().message;
+  };
+  const VkQueue queue = runtime().queue();
+  const std::uint32_t family = runtime().queue_family();
+  EXPECT_EQ(why(VK_NULL_HANDLE, family), "the queue is null");
+  EXPECT_TRUE(has(why(queue, 1000), "the queue family is 1000, and the device has "));
+  const auto is_named = [&](const std::string& name, const RuntimeOptions& options) {
+    EXPECT_TRUE(has(why(queue, family, options), "RuntimeOptions::" + name + " is set"));
+  };
+  is_named("device", {.device = "0"});
+  is_named("disabled_extensions", {.disabled_extensions = "shaderFloat16"});
+  is_named("validation", {.validation = true});
+  is_named("gpu_assisted_validation", {.gpu_assisted_validation = true});
+  is_named("import_host_memory", {.import_host_memory = true});
 }
 
 TEST_F(EmbeddingTest, ParametersTakeMemoryOfTheCallers) {

@@ -1,7 +1,8 @@
 // A Vulkan layer whose devices are lost. VKATTN_TEST_LOST_AFTER is the number of submissions that a device
-// lives for, VKATTN_TEST_LOST_AFTER_WAITS that of waits for a queue, and VKATTN_TEST_LOSSES the number of
-// devices that are lost; those made later live. Submissions, presents and waits of a lost device give
-// VK_ERROR_DEVICE_LOST; other calls reach the driver.
+// lives for, VKATTN_TEST_LOST_AFTER_WAITS that of waits for a queue, VKATTN_TEST_LOST_AFTER_CREATIONS that of
+// buffers, pipelines and swapchains, and VKATTN_TEST_LOSSES the number of devices that are lost; those made
+// later live. Submissions, presents, waits and the creation of these objects give VK_ERROR_DEVICE_LOST then;
+// other calls reach the driver. VKATTN_TEST_LOST_OPENINGS is the number of devices whose creation gives it.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +25,7 @@ struct InstanceFunctions : InstanceBelow {
   void load() {}
 };
 
-std::atomic<std::int64_t> devices_made = 0;
+std::atomic<std::int64_t> devices_made = 0, openings = 0;
 
 struct DeviceFunctions : DeviceBelow {
   PFN_vkQueueSubmit submit = nullptr;
@@ -32,8 +33,12 @@ struct DeviceFunctions : DeviceBelow {
   PFN_vkQueueWaitIdle wait_queue = nullptr;
   PFN_vkDeviceWaitIdle wait_device = nullptr;
   PFN_vkWaitForFences wait_fences = nullptr;
+  PFN_vkCreateBuffer create_buffer = nullptr;
+  PFN_vkCreateComputePipelines create_compute = nullptr;
+  PFN_vkCreateGraphicsPipelines create_graphics = nullptr;
+  PFN_vkCreateSwapchainKHR create_swapchain = nullptr;
   struct Left {
-    std::atomic<std::int64_t> submissions, waits;
+    std::atomic<std::int64_t> submissions, waits, creations;
   };
   std::shared_ptr<Left> left;
 
@@ -43,12 +48,19 @@ struct DeviceFunctions : DeviceBelow {
     take(wait_queue, "vkQueueWaitIdle");
     take(wait_device, "vkDeviceWaitIdle");
     take(wait_fences, "vkWaitForFences");
+    take(create_buffer, "vkCreateBuffer");
+    take(create_compute, "vkCreateComputePipelines");
+    take(create_graphics, "vkCreateGraphicsPipelines");
+    take(create_swapchain, "vkCreateSwapchainKHR");
     const bool is_lost_once = devices_made++ < number("VKATTN_TEST_LOSSES", 1);
     left = std::make_shared<Left>();
     left->submissions = is_lost_once ? number("VKATTN_TEST_LOST_AFTER", kNever) : kNever;
     left->waits = is_lost_once ? number("VKATTN_TEST_LOST_AFTER_WAITS", kNever) : kNever;
+    left->creations = is_lost_once ? number("VKATTN_TEST_LOST_AFTER_CREATIONS", kNever) : kNever;
   }
-  [[nodiscard]] bool is_lost() const { return left->submissions < 0 || left->waits < 0; }
+  [[nodiscard]] bool is_lost() const {
+    return left->submissions < 0 || left->waits < 0 || left->creations < 0;
+  }
 };
 
 using Lost = LayerOf<InstanceFunctions, DeviceFunctions>;
@@ -81,6 +93,39 @@ VKAPI_ATTR VkResult VKAPI_CALL wait_fences(VkDevice device, std::uint32_t count,
                              : functions.wait_fences(device, count, fences, all, timeout);
 }
 
+// A call of the table that creates something.
+template <auto DeviceFunctions::*Function, class... Arguments>
+VkResult create(VkDevice device, Arguments... arguments) {
+  const DeviceFunctions functions = Lost::devices().get(device);
+  --functions.left->creations;
+  return functions.is_lost() ? VK_ERROR_DEVICE_LOST : (functions.*Function)(device, arguments...);
+}
+VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
+                                             const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
+  return create<&DeviceFunctions::create_buffer>(device, info, allocator, buffer);
+}
+VKAPI_ATTR VkResult VKAPI_CALL create_compute(VkDevice device, VkPipelineCache cache, std::uint32_t count,
+                                              const VkComputePipelineCreateInfo* infos,
+                                              const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
+  return create<&DeviceFunctions::create_compute>(device, cache, count, infos, allocator, pipelines);
+}
+VKAPI_ATTR VkResult VKAPI_CALL create_graphics(VkDevice device, VkPipelineCache cache, std::uint32_t count,
+                                               const VkGraphicsPipelineCreateInfo* infos,
+                                               const VkAllocationCallbacks* allocator,
+                                               VkPipeline* pipelines) {
+  return create<&DeviceFunctions::create_graphics>(device, cache, count, infos, allocator, pipelines);
+}
+VKAPI_ATTR VkResult VKAPI_CALL create_swapchain(VkDevice device, const VkSwapchainCreateInfoKHR* info,
+                                                const VkAllocationCallbacks* allocator,
+                                                VkSwapchainKHR* swapchain) {
+  return create<&DeviceFunctions::create_swapchain>(device, info, allocator, swapchain);
+}
+VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
+                                             const VkAllocationCallbacks* allocator, VkDevice* device) {
+  if (openings++ < number("VKATTN_TEST_LOST_OPENINGS", 0)) return VK_ERROR_DEVICE_LOST;
+  return Lost::create_device(physical, info, allocator, device);
+}
+
 }  // namespace
 
 VKATTN_TEST_LAYER_ENTRIES(vkattn_lost_device)
@@ -95,12 +140,16 @@ const Named kOfDevices[] = {
     {"vkQueueWaitIdle", erased(wait_queue)},
     {"vkDeviceWaitIdle", erased(wait_device)},
     {"vkWaitForFences", erased(wait_fences)},
+    {"vkCreateBuffer", erased(create_buffer)},
+    {"vkCreateComputePipelines", erased(create_compute)},
+    {"vkCreateGraphicsPipelines", erased(create_graphics)},
+    {"vkCreateSwapchainKHR", erased(create_swapchain)},
 };
 const Named kOfInstances[] = {
     {"vkGetInstanceProcAddr", erased(vkattn_lost_device_instance)},
     {"vkCreateInstance", erased(Lost::create_instance)},
     {"vkDestroyInstance", erased(Lost::destroy_instance)},
-    {"vkCreateDevice", erased(Lost::create_device)},
+    {"vkCreateDevice", erased(create_device)},
 };
 
 }  // namespace

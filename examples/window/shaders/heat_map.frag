@@ -4,7 +4,7 @@
 layout(std430, set = 0, binding = 0) readonly buffer Weights { float weights[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Colors { vec4 colors[]; };  // from weight 0 to weight 1
 layout(push_constant) uniform Push {
-  uint head, tokens;
+  uint first, row_stride, tokens;  // where the head's weights begin, and how far its rows are apart
   int left;         // the keys that a query sees before itself; below 0: all
   uint causal;      // 1: no keys after itself
   int row;          // the query that is pointed at; below 0: none
@@ -21,7 +21,7 @@ void main() {
   const ivec2 index = min(ivec2(cell), ivec2(tokens - 1));
   const int query = index.y, key = index.x;
   const bool hidden = (causal != 0 && key > query) || (left >= 0 && abs(query - key) > left);
-  const float weight = weights[(head * tokens + query) * tokens + key];
+  const float weight = weights[first + query * row_stride + key];
   const float share = clamp(square_root != 0 ? sqrt(weight) : weight, 0.0, 1.0);
   const float at = share * float(colors.length() - 1);
   const int below = int(at);
