@@ -254,11 +254,10 @@ TEST_P(MatmulTest, BlocksOfOtherDevices) {
     std::string_view kernel;
     MatmulTile tile;
   };
-  for (const Block& block :
-       {Block{"lane", {64, 1, 8, 4}}, Block{"tile", {256, 4, 4, 16}}, Block{"matrix", {0, 16, 32, 16, 4}},
-        Block{"matrix", {0, 16, 32, 16, 1}}, Block{"matrix", {0, 16, 16, 16, 4}},
-        Block{"matrix", {0, 16, 32, 32, 4, 2}}, Block{"lane_decode", {0, 1, 8, 32}},
-        Block{"lane_decode", {0, 4, 8, 16}}}) {
+  for (const Block& block : {Block{"lane", {64, 1, 8, 4}}, Block{"tile", {256, 4, 4, 16}},
+                             Block{"matrix", {0, 16, 32, 16, 4}}, Block{"matrix", {0, 16, 32, 16, 1}},
+                             Block{"matrix", {0, 16, 16, 16, 4}}, Block{"matrix", {0, 16, 32, 32, 4, 2}},
+                             Block{"lane_decode", {0, 1, 8, 32}}, Block{"lane_decode", {0, 4, 8, 16}}}) {
     if (block.kernel != kernel()) continue;
     MatmulDesc desc = of_operands(DataType::kFloat32, 70, 75, 52);
     run({desc, 15}, {.matmul_tile = block.tile});
