@@ -147,7 +147,8 @@ TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
   EXPECT_EQ(layout_of(128).workspace_bytes, 8 * kRows);
 }
 
-/// On CPUs, where rows of gradients share sets of a cache: here those of Q and K (16 heads of 128), not those of V.
+/// On CPUs, where rows of gradients share sets of a cache: here those of Q and K (16 heads of 128), not those
+/// of V.
 TEST(BackwardLayouts, SumsLieApartFromRowsThatShareCacheSets) {
   const BackwardDesc desc = backward_of("h16 64x64 d128 dv20 layout=bshd").resolved();
   const auto sums = [&](const Capabilities& device) {
