@@ -90,6 +90,9 @@ class BackwardPlan : public PlanOf<BackwardPlan, BackwardDesc, BackwardTensors> 
   [[nodiscard]] DataType probability_type() const;
   /// Keys of a chunk.
   [[nodiscard]] std::uint32_t chunk_keys() const;
+  /// Whether matrix2 leaves gradients of scores in the workspace, for 5 products in place of 7
+  /// (PlanOptions::chunk_keys).
+  [[nodiscard]] bool keeps_gradients() const;
   using PlanOf::range_bytes;
   /// The same for the tensors of the forward pass.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange AttentionTensors::*tensor,

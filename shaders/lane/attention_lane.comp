@@ -23,7 +23,8 @@
 // - A variable that lives across a loop costs a masked store in each pass. 4 dims x kKeys x kRows multiply-adds share
 //   that cost (keep kKeys * kRows at 128 or less).
 // - A private array with a variable index costs more than a buffer. So float32 outputs hold their own running sums; the
-//   sums of 16-bit outputs are float32 in the workspace, or in a private array if the caller asked for no workspace.
+//   sums of 16-bit outputs are float32 in the workspace, or in a private array if the caller asked for no workspace. Float32
+//   rows that share sets of a cache have their sums in the workspace too.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

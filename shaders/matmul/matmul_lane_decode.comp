@@ -101,7 +101,7 @@ void add_products(uint inner) {
   }
 }
 
-// Elements in 64 bytes, or a few less.
+// Elements in about 64 bytes.
 const uint kLine = kAType == VKATTN_TYPE_FLOAT32 ? 16 : kAType == VKATTN_TYPE_Q4_0 ? 96 : 32;
 
 // Reads a word of each cache line of the rows' elements, row after row as they lie in memory. In a step each row is a stream of

@@ -28,7 +28,7 @@ struct BackwardKernel {
   PassConfig keys;             ///< tiles of a chunk's keys
   std::uint32_t key_tile = 0;  ///< keys of a workgroup
   std::uint32_t gradients_per_workgroup = 2;  ///< of keys and values; 1: each tile of keys comes twice
-  bool key_sums_in_workspace = false;         ///< sums of 16-bit gradients
+  bool key_sums_in_workspace = false;         ///< those that lie apart
   bool keeps_pairs = true;          ///< in chunks of the keys; else it keeps the rows' numbers alone
   bool pairs_apart = false;         ///< a workgroup of the keys' pass reads weights or gradients, not both
   bool may_keep_gradients = false;  ///< from the keys' pass to the rows' pass, in place of pairs

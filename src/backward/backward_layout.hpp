@@ -35,7 +35,7 @@ struct BackwardLayout {
                                                       const BackwardKernel& kernel,
                                                       const PlanOptions& options);
 
-/// Whether the kernel lane keeps the running sums of a gradient, which has strides, in the workspace.
+/// Whether the running sums of a gradient, which has strides, lie in the workspace.
 [[nodiscard]] bool sums_lie_apart(const TensorDesc& gradient, const BackwardLayout& layout);
 
 /// The fewest keys or rows of a step that looks at each score, over all kernels.

@@ -143,6 +143,10 @@ std::uint32_t BackwardPlan::chunk_keys() const {
   return detail::operation_of<BackwardDesc>(state()).layout().chunk_keys;
 }
 
+bool BackwardPlan::keeps_gradients() const {
+  return detail::operation_of<BackwardDesc>(state()).layout().keeps_gradients;
+}
+
 VkDeviceSize BackwardPlan::range_bytes(BufferRange AttentionTensors::*tensor, VkDeviceSize offset) const {
   if (tensor == &AttentionTensors::block_mask) return 0;
   return detail::range_bytes(state(), detail::tensor_index(tensor), offset);

@@ -94,7 +94,9 @@ std::optional<Matrix2Tile> sized_tile(const AttentionDesc& desc, const Capabilit
   if (!tile.is_staged() && entry.workgroup_invocations != tile.invocations) return std::nullopt;
   // Mesa 26.1 reduces the rows of a matrix wrongly where it is of more than 8 rows and of more than 8
   // columns. Numbers in lanes are not reduced in this way.
-  if (capabilities.is_cpu() && size.rows > 8 && size.columns == 0) return std::nullopt;
+  const bool in_lanes = size.columns != 0;
+  if (in_lanes && !tile.is_staged()) return std::nullopt;  // only subgroups have rows in lanes
+  if (capabilities.is_cpu() && size.rows > 8 && !in_lanes) return std::nullopt;
   if (size.rows == 0 || size.keys == 0) return std::nullopt;
   const bool whole = size.rows % entry.m_granularity == 0 && size.keys % entry.n_granularity == 0 &&
                      size.keys % entry.k_granularity == 0;

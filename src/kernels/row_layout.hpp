@@ -27,7 +27,8 @@ inline constexpr std::uint32_t kMostLaneRows = 32;
 /// bits of a component's number, or scores and sums put different rows into a lane.
 [[nodiscard]] RowLayout decode_row_layout(const RowLayout& sizes, std::span<const std::uint32_t> words);
 
-/// Whether the layout is one that decode_row_layout() could have made: a caller's may be anything.
+/// Whether the sizes, rows and lanes of the layout fit each other: a caller's may be anything. Its bits of
+/// components are not checked.
 [[nodiscard]] bool is_usable(const RowLayout& layout);
 
 /// Whether two layouts are of the same matrices.

@@ -185,9 +185,8 @@ Error no_possible_tile(std::span<const MatmulTile> tiles) {
   if (tiles.empty()) {
     return unsupported("it has no block sizes for this device");
   }
-  const MatmulTile& tile = tiles.front();
-  return unsupported("cannot work with the block sizes threads ", tile.threads, ", rows ", tile.rows,
-                     ", columns ", tile.columns, ", inner ", tile.inner, " on this device");
+  return unsupported("cannot work with the block sizes ", to_string(tiles.front()),
+                     " on this device and operands of these types");
 }
 
 Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capabilities& capabilities,

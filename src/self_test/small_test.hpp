@@ -70,8 +70,7 @@ class SmallTestOf : public SmallTest {
 [[nodiscard]] std::unique_ptr<SmallTest> small_test(MatmulPlan plan);
 /// @}
 
-/// Gradients of a small_problem(), of the types that the plan's problem has. Slopes are the standard ones,
-/// which have no gradient.
+/// Gradients of a small_problem(), of the types that the plan's problem has. Slopes have no gradient.
 [[nodiscard]] BackwardDesc small_backward(const BackwardDesc& desc);
 
 /// A product of a few blocks of so many rows, columns and elements of `inner`, the last ones not full, which

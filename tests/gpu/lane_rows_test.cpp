@@ -41,6 +41,17 @@ class LaneRows : public GpuTest {
   }
 };
 
+class LaneRowsProbe : public GpuTest {};
+
+/// The tests of rows in lanes are skipped where none is found, so lavapipe must have some.
+TEST_F(LaneRowsProbe, FindsLayoutsOnCpus) {
+  const AttentionDesc desc = parsed("64x64 d64 f16").desc;
+  if (!capabilities().is_cpu() || !reason_against(capabilities(), "matrix2", desc).empty()) {
+    GTEST_SKIP() << "only lavapipe's matrices are known to lie so";
+  }
+  EXPECT_EQ(reason_against_lanes(runtime(), desc), "");
+}
+
 TEST_F(LaneRows, EveryTileIsRight) {
   using Sizes = std::pair<TileSizes, const char*>;
   // Few registers are left for queries of wide heads and large tiles, so some of their dims are staged.

@@ -243,7 +243,9 @@ TEST_P(MatmulTest, CacheLinesAreReadAhead) {
     desc.b.type = type;
     if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
     const auto plan = must(MatmulPlan::create(runtime().device(), desc, {.kernel = kernel()}));
-    EXPECT_TRUE(has(plan.describe(), "cache lines first")) << plan.describe();
+    // A driver that may end loops gets no further one.
+    EXPECT_EQ(has(plan.describe(), "cache lines first"), capabilities().max_loop_iterations == 0)
+        << plan.describe();
     run({desc, 18});
   }
 }

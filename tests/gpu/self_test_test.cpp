@@ -74,6 +74,11 @@ class SelfTestTest : public FirstUseTest {
     EXPECT_EQ(small.configuration(), plan.configuration());
     EXPECT_EQ(small.arithmetic_type(), plan.arithmetic_type());
   }
+  static void expect_stands_for(const BackwardPlan& plan) {
+    const auto small = must(detail::small_plan(runtime().device(), plan, {}));
+    EXPECT_EQ(small.configuration(), plan.configuration());
+    EXPECT_EQ(small.keeps_gradients(), plan.keeps_gradients());
+  }
   static void expect_stands_for(const MatmulPlan& plan) {
     const auto small = must(detail::small_plan(runtime().device(), plan, {}));
     EXPECT_EQ(small.configuration(), plan.configuration());
@@ -103,6 +108,23 @@ TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
       expect_tells(plan);
     }
   }
+}
+
+/// The code of kept gradients is another one, and an outcome is kept by the code.
+TEST_F(SelfTestTest, OfKeptGradientsKeepsThemToo) {
+  const BackwardDesc desc = gradients_of("hq4 hkv2 9x200 d24 f16 causal lse");
+  if (!takes(desc, "matrix2")) GTEST_SKIP() << "matrix2 does not run here";
+  std::vector<std::string> configurations;
+  for (const std::uint32_t chunk_keys : {0U, 64U}) {
+    const auto plan =
+        must(BackwardPlan::create(runtime().device(), desc, {.kernel = "matrix2", .chunk_keys = chunk_keys}));
+    SCOPED_TRACE(plan.configuration());
+    EXPECT_EQ(plan.keeps_gradients(), chunk_keys != 0);
+    expect_stands_for(plan);
+    expect_tells(plan);
+    configurations.push_back(plan.configuration());
+  }
+  EXPECT_NE(configurations[0], configurations[1]);
 }
 
 /// decode holds few rows, and specialization depends on their number.

@@ -29,13 +29,13 @@ namespace vkattn::tests {
 
 /// Kernels that take every type and layout, for tests that are equal for all of them.
 inline constexpr const char* kKernelNames[] = {"lane", "lane_decode", "tile", "decode"};
-/// Kernels on matrix units. They take 16-bit types, and matrix also quantised K and V. Not every device has
-/// them.
 /// The form of matrix2 with numbers of rows in lanes, named like a kernel. It is asked for by block sizes.
 inline constexpr const char* kRowsInLanes = "matrix2_lanes";
 [[nodiscard]] inline std::string kernel_of(std::string_view name) {
   return std::string(name == kRowsInLanes ? "matrix2" : name);
 }
+/// Kernels on matrix units. They take 16-bit types, and matrix also quantised K and V. Not every device has
+/// them.
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2", kRowsInLanes};
 
 /// Executions of one plan that must give the same bits.

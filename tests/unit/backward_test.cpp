@@ -164,7 +164,6 @@ TEST(BackwardLayouts, SumsLieApartFromRowsThatShareCacheSets) {
   EXPECT_EQ(sums(cpu), 0U) << "without room they live in the gradients";
 }
 
-/// A changed problem, and the words that refuse it.
 TEST(BackwardDesc, TheGradientOfAMaskHasItsHeads) {
   BackwardDesc desc = backward_of("h6 5x7 d8 mask=f32:h3qk");
   desc.has_grad_mask = true;
@@ -181,6 +180,7 @@ TEST(BackwardDesc, TheGradientOfAMaskHasItsHeads) {
   EXPECT_EQ(bytes(), 2U * 5 * 7 * 4);
 }
 
+/// A changed problem, and the words that refuse it.
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
   struct Case {
     const char *problem, *words;
