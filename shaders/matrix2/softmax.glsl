@@ -1,5 +1,5 @@
 // Online softmax on the matrices of the matrix2 kernel: numbers of rows, functions of an element, and steps on scores. Numbers
-// of rows are matrices of few columns, or stand in lanes (VKATTN_MATRIX2_ROWS_IN_LANES, lib/lane_rows.glsl).
+// of rows are matrices of few columns, or stand in lanes (VKATTN_MATRIX2_ROWS_IN_LANES, lib/matrix_lane_rows.glsl).
 #ifndef VKATTN_MATRIX2_SOFTMAX
 #define VKATTN_MATRIX2_SOFTMAX
 
@@ -10,7 +10,7 @@
 #include "lib/dropout.glsl"
 #include "lib/key_walk.glsl"
 #if VKATTN_MATRIX2_ROWS_IN_LANES
-#include "lib/lane_rows.glsl"
+#include "lib/matrix_lane_rows.glsl"
 #else
 #include "lib/matrix2_rows.glsl"
 #endif

@@ -167,7 +167,7 @@
 #define VKATTN_SPEC_MATRIX2_QUERY_LOADS8 57
 #define VKATTN_SPEC_MATRIX2_HELD_BLOCKS 58  // blocks of head dims of which queries stay in registers; the others are staged
 
-// Of kernels that keep numbers of rows in lanes, see lib/lane_rows.glsl.
+// Of kernels that keep numbers of rows in lanes, see lib/matrix_lane_rows.glsl.
 #define VKATTN_SPEC_LANE_ROWS_COUNT 62
 #define VKATTN_SPEC_LANE_ROWS_LANE_BITS 63
 #define VKATTN_SPEC_LANE_ROWS_SCORE_BITS 64

@@ -1,5 +1,5 @@
 // Where lanes keep the rows of accumulators: what a probe found becomes numbers that shaders take as
-// constants (shaders/lib/lane_rows.glsl). Plain data, no Vulkan calls.
+// constants (shaders/lib/matrix_lane_rows.glsl). Plain data, no Vulkan calls.
 #pragma once
 
 #include <vkattn/attention.hpp>

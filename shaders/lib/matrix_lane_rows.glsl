@@ -6,8 +6,8 @@
 //   float row_maximum(x)            the largest x of the lanes that share a row
 //   float row_total(x)              the sum of their x
 //   bool is_first_of_row()          whether the lane is the first of those that share its rows
-#ifndef VKATTN_LIB_LANE_ROWS
-#define VKATTN_LIB_LANE_ROWS
+#ifndef VKATTN_LIB_MATRIX_LANE_ROWS
+#define VKATTN_LIB_MATRIX_LANE_ROWS
 
 #include "lib/matrix_forms.glsl"
 
