@@ -201,11 +201,9 @@ Result<std::unique_ptr<RuntimeState>> borrow_runtime(const Device& device, VkQue
 // Waits for what was submitted. If memory lacks for one way of waiting, there may be some for the other. An
 // application's device may have further queues, which its other threads use: vkDeviceWaitIdle is not for it.
 VkResult wait_for_submission(RuntimeState& state) {
-  const VkResult result =
-      state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
+  const VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
   if (result >= VK_SUCCESS || result == VK_ERROR_DEVICE_LOST) return result;
-  return state.is_borrowed ? state.vk.vkQueueWaitIdle(state.queue)
-                           : state.vk.vkDeviceWaitIdle(state.handle);
+  return state.is_borrowed ? state.vk.vkQueueWaitIdle(state.queue) : state.vk.vkDeviceWaitIdle(state.handle);
 }
 
 }  // namespace
