@@ -20,7 +20,8 @@ MaskType mask_type(npy::ElementType type) {
 }
 
 /// The mask's axes, aligned with those of the scores from the right. An axis that the mask leaves out is 1.
-/// Fewer heads are taken in turn, but those of the keys are refused: they stand for groups of query heads.
+/// Fewer heads are taken in turn. Those of the keys are refused, as they stand for groups of query heads, and
+/// the first of three axes, as the batch may be meant.
 std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
                                           const std::array<std::int64_t, 4>& scores, std::int64_t kv_heads) {
   const std::vector<std::int64_t>& shape = reader.header().shape;
@@ -36,11 +37,20 @@ std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
   for (std::size_t axis = left_out; axis < aligned.size(); ++axis) aligned[axis] = shape[axis - left_out];
   for (std::size_t axis = 0; axis < aligned.size(); ++axis) {
     const bool is_short = axis == kKeyAxis && aligned[axis] < scores[axis];
-    const bool repeats = axis == kHeadAxis && aligned[axis] > 0 && scores[axis] % aligned[axis] == 0 &&
-                         aligned[axis] != kv_heads;
+    const bool is_divisor = axis == kHeadAxis && aligned[axis] > 0 && scores[axis] % aligned[axis] == 0;
+    const bool are_of_keys = is_divisor && aligned[axis] == kv_heads;
+    const bool repeats = is_divisor && !are_of_keys && left_out == 0;
     if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short || repeats) continue;
+    std::string advice;
+    if (are_of_keys) {
+      advice =
+          "; a mask may have fewer heads that divide these, but not those of the keys: repeat it for each "
+          "query head";
+    } else if (is_divisor) {
+      advice = "; a mask of fewer heads, which are read in turn, needs 4 axes";
+    }
     fail_usage(text + ", because the " + kNames[axis] + " is " + std::to_string(scores[axis]) +
-               " but the mask has " + std::to_string(aligned[axis]));
+               " but the mask has " + std::to_string(aligned[axis]) + advice);
   }
   return aligned;
 }

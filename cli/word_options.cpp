@@ -42,7 +42,8 @@ void parse_words(std::span<const WordArgument> arguments, bench::Problem& proble
 }
 
 bool asks_for_positions(std::span<const WordArgument> arguments) {
-  return std::ranges::any_of(std::array{"--causal", "--window", "--alibi", "--alibi-slopes"},
+  if (is_given(arguments, "--alibi-slopes") && !is_given(arguments, "--alibi-times-mask")) return true;
+  return std::ranges::any_of(std::array{"--causal", "--window", "--alibi"},
                              [&](const char* option) { return is_given(arguments, option); });
 }
 

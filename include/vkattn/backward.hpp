@@ -33,7 +33,7 @@ struct BackwardDesc {
   bool has_grad_key = true;            ///< write grad_key
   bool has_grad_value = true;          ///< write grad_value
   bool has_grad_mask = false;          ///< write grad_mask, of a mask of numbers
-  bool has_grad_alibi_slopes = false;  ///< write grad_alibi_slopes, of Alibi::kGiven
+  bool has_grad_alibi_slopes = false;  ///< write grad_alibi_slopes, of Alibi::kGiven or kTimesMask
   bool has_grad_sinks = false;         ///< write grad_sinks
 
   /// Storage of a gradient, float32, float16 or bfloat16, with the shape of the tensor that is named. Not

@@ -36,8 +36,8 @@ struct PlanOptions {
   /// first on CPU implementations), `tile` (shared memory), `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K,
   /// V and dO; comes first on GPUs with such matrices, not on Intel before Xe2) or `matrix2`
   /// (VK_NV_cooperative_matrix2, the same types, rows at multiples of 16 bytes, heads of up to 256 dims, no
-  /// gradients of masks and slopes; comes before `matrix` where it is there). Of products: `lane`, `tile` or
-  /// `matrix`.
+  /// gradients of masks and slopes; comes before `matrix` where it is there). Of products: `lane`,
+  /// `lane_decode`, `tile` or `matrix`.
   std::string kernel;
   /// Of attention: use these block sizes or fail; needs `kernel`. Not given: those of the tile table. The
   /// block sizes of products are `matmul_tile`.
@@ -75,7 +75,8 @@ struct PlanOptions {
   std::uint32_t kv_splits = 0;
   /// Of gradients: number of keys whose probabilities and gradients the workspace holds at a time, 8 bytes
   /// for each key and row; a multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere. `matrix2`
-  /// stores none of them and takes all keys at once for 0; else it stores the gradients alone, 4 bytes.
+  /// stores none of them and takes all keys at once for 0, and where dQ is not written or neither of
+  /// dK and dV; else it stores the gradients alone, 4 bytes.
   std::uint32_t chunk_keys = 0;
   /// Of products: block sizes in place of the kernel's own.
   std::optional<MatmulTile> matmul_tile{};

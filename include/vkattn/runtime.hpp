@@ -126,7 +126,9 @@ class Runtime {
   /// Runtime. Calls that submit, copy or wait use the queue, and self-tests do so in make_plan(): no other
   /// thread uses it meanwhile. The options that choose a device or change what is enabled on it, and those of
   /// validation, must not be set: an error names the one that is. Objects of the runtime itself take the
-  /// driver's host memory, whatever DeviceDesc::allocator says.
+  /// driver's host memory, whatever DeviceDesc::allocator says. Plans that are compiled may outlive the
+  /// Runtime; others are compiled before it ends. Its buffers may not. What probe_row_layouts() finds is
+  /// shown by device(), not by `device`.
   [[nodiscard]] static Result<Runtime> borrow(const Device& device, VkQueue queue, std::uint32_t queue_family,
                                               const RuntimeOptions& options = {});
 

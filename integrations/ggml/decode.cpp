@@ -228,6 +228,10 @@ int run(const std::vector<std::string>& arguments) {
                stderr);
     return 2;
   }
+  if (arguments[3] != "f16" && arguments[3] != "q8_0") {
+    std::fprintf(stderr, "the weights are f16 or q8_0, not '%s'\n", arguments[3].c_str());
+    return 2;
+  }
   const std::int64_t chunk = std::stoll(arguments[5]), prompt = std::stoll(arguments[6]);
   Tokens tokens;
   for (std::size_t i = kFirstToken; i < arguments.size(); ++i) tokens.push_back(std::stoi(arguments[i]));

@@ -149,10 +149,15 @@ MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores, std
   const std::array<std::int64_t*, 4> all = {&strides.batch, &strides.head, &strides.row, &strides.dim};
   for (std::size_t i = 0; i < 4; ++i) {
     const std::int64_t size = mask_.extents()[i];
-    const bool are_heads_in_turn = i == 1 && size > 0 && scores[i] % size == 0 && size != kv_heads;
+    const bool are_divisor = i == 1 && size > 0 && scores[i] % size == 0;
+    const bool are_heads_in_turn = are_divisor && size != kv_heads;
     if (size != 1 && size != scores[i] && !are_heads_in_turn) {
       fail("mask of shape " + shape_text(mask_.extents()) + " does not broadcast to the scores, " +
-           shape_text(scores));
+           shape_text(scores) +
+           (are_divisor
+                ? "; a mask may have fewer heads that divide these, but not those of the keys: repeat "
+                  "it for each query head"
+                : ""));
     }
     mask_repeats_[i] = size == 1 && scores[i] != 1;
     if (mask_repeats_[i]) *all[i] = 0;

@@ -69,15 +69,26 @@ def test_masks_broadcast(qkv, random, shape, kind):
     check(*arrays, np.asarray(mask))
 
 
-@pytest.mark.parametrize("shape", [(2, 9, 13), (2, 3, 1, 13), (3, 9, 1)])
+@pytest.mark.parametrize("shape", [(1, 2, 9, 13), (2, 3, 1, 13), (1, 3, 9, 1)])
 def test_heads_of_masks_are_taken_in_turn(qkv, random, shape):
     mask = random.standard_normal(shape).astype(np.float32)
     for kv_heads in (6, 1):
         check(*qkv(batch=2, query_heads=6, kv_heads=kv_heads), mask)
         check(*qkv(batch=2, query_heads=6, kv_heads=kv_heads), mask > 0)
-    for kv_heads, heads in ((1, 4), (3, 3), (2, 2), (6, 0)):  # no divisor; the heads of the keys
-        with pytest.raises(vkattn.RuleError, match="mask of shape .* does not broadcast to the scores"):
-            vkattn.attention(*qkv(query_heads=6, kv_heads=kv_heads), np.zeros((heads, 9, 13), np.float32), enable_gqa=True)
+    for kv_heads, heads, words in ((1, 4, r"13\)$"), (6, 0, r"13\)$"), (3, 3, "not those of the keys"), (2, 2, "not those")):
+        with pytest.raises(vkattn.RuleError, match=f"mask of shape .* does not broadcast to the scores, .*{words}"):
+            vkattn.attention(*qkv(query_heads=6, kv_heads=kv_heads), np.zeros((1, heads, 9, 13), np.float32), enable_gqa=True)
+
+
+def test_the_first_of_three_dimensions_of_a_mask_is_not_the_batch(qkv, random):
+    """NumPy reads it as heads, so a mask of the batch is refused, also where the batch divides the query heads."""
+    query, key, value = qkv(batch=2, query_heads=6, kv_heads=6)
+    with pytest.raises(vkattn.RuleError, match="6 query heads; a mask of fewer heads, .*, needs 4 dimensions"):
+        vkattn.attention(query, key, value, np.zeros((2, 9, 13), bool))
+    check(query, key, value, random.random((6, 9, 13)) > 0.4)
+    mask = random.standard_normal((2, 9, 13)).astype(np.float32)  # without a batch there are no more dimensions
+    found = vkattn.attention(query[0], key[0], value[0], mask)
+    np.testing.assert_array_equal(found, vkattn.attention(query[:1], key[:1], value[:1], mask[None])[0])
 
 
 def test_slopes_that_multiply_the_mask(qkv, random):

@@ -60,7 +60,7 @@ def test_of_mask_slopes_and_sinks(qkv, random):
 def test_of_slopes_that_multiply_the_mask(qkv, random, heads):
     query, key, value = qkv(batch=2, query_heads=4, kv_heads=1)
     arrays = {"query": query, "key": key, "value": value,
-              "mask": random.standard_normal((heads, 9, 13)).astype(np.float32),
+              "mask": random.standard_normal((1, heads, 9, 13)).astype(np.float32),
               "alibi": np.array([0.5, 0.1, -1.0, 2.0], np.float32)}
     check(random, arrays, ("query", "mask", "alibi"), alibi_times_mask=True)
 

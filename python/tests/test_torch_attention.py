@@ -89,7 +89,7 @@ def test_beside_float64(name):
 
 
 def test_a_mask_of_fewer_heads():
-    query, key, value, mask = draw((2, 4, 5, 16), (2, 4, 7, 16), (2, 4, 7, 24), (2, 5, 7))
+    query, key, value, mask = draw((2, 4, 5, 16), (2, 4, 7, 16), (2, 4, 7, 24), (1, 2, 5, 7))
     compare({"query": query, "key": key, "value": value, "mask": mask}, {})
 
 

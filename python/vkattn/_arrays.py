@@ -257,11 +257,17 @@ def batched(array, lead, name):
     return broadcast(array, lead + inner, name).reshape((math.prod(lead),) + inner)
 
 
-def batched_mask(mask, lead):
+def batched_mask(mask, lead, query_heads):
     """The mask as (batch, heads, queries, keys), with size 1 along each dimension that it broadcasts."""
-    if mask.ndim > len(lead) + 3:
+    left_out = len(lead) + 3 - mask.ndim
+    if left_out < 0:
         raise RuleError(f"mask of shape {mask.shape} has more dimensions than the scores")
-    mask = mask[(np.newaxis,) * (len(lead) + 3 - mask.ndim)]
+    if left_out > 0 and mask.ndim > 2 and mask.shape[-3] not in (1, query_heads):  # a mask of the batch may be meant
+        raise RuleError(
+            f"mask of shape {mask.shape} does not broadcast to the scores, because there are {query_heads} query heads; "
+            f"a mask of fewer heads, which are read in turn, needs {len(lead) + 3} dimensions"
+        )
+    mask = mask[(np.newaxis,) * left_out]
     inner = mask.shape[-3:]
     if all(size == 1 for size in mask.shape[:-3]):
         return mask.reshape((1,) + inner)

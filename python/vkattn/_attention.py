@@ -37,8 +37,9 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     as elements, are copied first. Head dimensions are from 1 to 576.
 
     mask            bool: True lets a key take part; or floating point, added to the scores: -inf hides a key. A mask
-                    of n heads, fewer than query_heads, serves them in turn: query head h has head h % n of it. A mask
-                    of kv_heads is refused, as its heads stand for groups of query heads: repeat them.
+                    of n heads, fewer than query_heads, serves them in turn: query head h has head h % n of it; it has
+                    all dimensions of the scores. A mask of kv_heads is refused, as its heads stand for groups of
+                    query heads: repeat them.
     is_causal       query i sees the keys j <= i + offset; `align` says which offset.
     align           'top-left' (offset 0, as in PyTorch), 'bottom-right' (offset kv_length - query_length: the
                     last query sees all keys) or a key position. It serves is_causal, window and alibi.

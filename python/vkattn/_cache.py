@@ -295,7 +295,7 @@ class Cache:
         keys = self._kv_length()
         if mask is not None:
             mask = self._padded(_arrays.mask_array(mask), "mask", keys, len(self))
-            mask = _arrays.batched_mask(mask, (batch,))
+            mask = _arrays.batched_mask(mask, (batch,), array.shape[1])
         options = _problem.score_options(
             mask, is_causal=is_causal, align=align, scale=scale, modifiers=modifiers, return_lse=return_lse,
             return_weights=return_weights,

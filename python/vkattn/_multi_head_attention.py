@@ -240,7 +240,7 @@ class MultiHeadAttention:
             masks = {name: cache._padded(mask, name, keys, held) for name, mask in masks.items()}
         mask = _both(*masks.values())
         options = _problem.score_options(
-            None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), (entries,)),
+            None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), (entries,), self.num_heads),
             is_causal=is_causal, align=_aligned(align, cache), scale=scale, modifiers=modifiers,
             kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, (entries,)), dropout=dropout,
             return_weights="probabilities" if need_weights else None,

@@ -124,8 +124,9 @@ def make(query, key, value, mask, *, enable_gqa, kv_lengths, cumulative_query_le
     packed = _packed(cumulative_query_lengths, cumulative_kv_lengths, query=query, key=key, value=value,
                      kv_lengths=kv_lengths, return_weights=keywords["return_weights"])
     entries = (packed.count,) if packed else lead
+    heads = query.shape[-3] if query.ndim > 2 else 1
     options = score_options(
-        None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), entries),
+        None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), entries, heads),
         kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, lead), packed=packed, **keywords,
     )
     problem = _native.Problem(

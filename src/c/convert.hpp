@@ -25,6 +25,8 @@ namespace vkattn::c {
 [[nodiscard]] Result<MultiHeadAttentionOptions> layer_options(const vkattn_plan_options& given,
                                                               const char* layer);
 /// @}
+/// Block sizes of a product, as matmul_options() reads them.
+[[nodiscard]] vkattn_tile_sizes tile_sizes(const MatmulTile& tile);
 [[nodiscard]] Result<RecordOptions> record_options(const vkattn_record_options* given);
 
 }  // namespace vkattn::c

@@ -23,10 +23,7 @@ vkattn_tile_sizes sizes_of(const vkattn_plan& plan) {
   if (const AttentionPlan* const attention = c::attention_of(plan)) return sizes_of(attention->tile());
 #ifndef VKATTN_WITHOUT_MATMUL
   const auto* const product = std::get_if<vkattn::MatmulPlan>(&plan.plan);
-  if (product != nullptr) {
-    const vkattn::MatmulTile tile = product->tile();
-    return {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.inner, 0};
-  }
+  if (product != nullptr) return c::tile_sizes(product->tile());
 #endif
   return {};
 }

@@ -116,6 +116,10 @@ void take_matmul_tile(PlanOptions& options) {
 
 }  // namespace
 
+vkattn_tile_sizes tile_sizes(const MatmulTile& tile) {
+  return {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.inner, tile.stages};
+}
+
 Result<PlanOptions> options_for(const vkattn_plan_options& given, const char* operation) {
   if (Result<void> s = check_unused(given, kOfLayers, operation); !s) return s.error();
   return options_of(given);

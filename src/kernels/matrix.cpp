@@ -81,8 +81,8 @@ std::uint32_t query_registers(const MatrixTile& tile, const Capabilities& capabi
 
 // Whether the subgroups of a workgroup may meet different numbers of matrix operations and subgroup barriers.
 bool may_skip_tiles(const Capabilities& capabilities) {
-  // Mesa 26.2's compiler for Intel is suspected of wrong results where the former differ. To multiply tiles
-  // that are hidden costs little: a block has few rows.
+  // Mesa's compiler for Intel is suspected of wrong results where the former differ. To multiply tiles that
+  // are hidden costs little: a block has few rows.
   if (capabilities.vendor_id == kVendorIntel) return false;
   // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: where their numbers differ, rows
   // stay unwritten.

@@ -87,7 +87,7 @@ void decode(const Vector& vector, std::vector<double>& out) {
 }
 
 std::int64_t mask_head(const AttentionDesc& desc, std::int64_t head) {
-  return head % mask_extents(desc).heads;
+  return desc.mask.type == MaskType::kNone ? 0 : head % mask_extents(desc).heads;
 }
 
 double mask_bias(const HostInput& mask, const AttentionDesc& desc, std::int64_t batch, std::int64_t head,

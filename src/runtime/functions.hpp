@@ -53,6 +53,7 @@ namespace vkattn::detail {
   X(vkMapMemory)                           \
   X(vkMergePipelineCaches)                 \
   X(vkQueueSubmit)                         \
+  X(vkQueueWaitIdle)                       \
   X(vkResetFences)                         \
   X(vkWaitForFences)
 

@@ -198,14 +198,21 @@ Result<std::unique_ptr<RuntimeState>> borrow_runtime(const Device& device, VkQue
   return state;
 }
 
+// Waits for what was submitted. If memory lacks for one way of waiting, there may be some for the other. An
+// application's device may have further queues, which its other threads use: vkDeviceWaitIdle is not for it.
+VkResult wait_for_submission(RuntimeState& state) {
+  const VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
+  if (result >= VK_SUCCESS || result == VK_ERROR_DEVICE_LOST) return result;
+  return state.is_borrowed ? state.vk.vkQueueWaitIdle(state.queue) : state.vk.vkDeviceWaitIdle(state.handle);
+}
+
 }  // namespace
 
 RuntimeState::~RuntimeState() {
   if (handle == VK_NULL_HANDLE) return;
   // Without commands nothing was submitted. An application's queues are its own to wait for.
   if (!lost && commands != VK_NULL_HANDLE && !is_borrowed) (void)vk.vkDeviceWaitIdle(handle);
-  if (!lost && is_submitted && is_borrowed)
-    (void)vk.vkWaitForFences(handle, 1, &fence, VK_TRUE, ~std::uint64_t{0});
+  if (!lost && is_submitted && is_borrowed) (void)wait_for_submission(*this);
   staging.reset();
   spare_buffers.clear();
   kept_plans.clear();
@@ -235,13 +242,10 @@ Result<void> check_not_lost(const RuntimeState& state) {
 
 namespace {
 
-// Waits for the submission, which must end before its buffers do. If memory lacks for one way of waiting,
-// there may be some for the other.
+// Waits for the submission, which must end before its buffers do.
 Result<void> wait(RuntimeState& state) {
   if (!state.is_submitted) return {};
-  VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
-  if (result < VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) result = state.vk.vkDeviceWaitIdle(state.handle);
-  if (result != VK_SUCCESS) {
+  if (const VkResult result = wait_for_submission(state); result != VK_SUCCESS) {
     state.spare_buffers.stop();
     return runtime_error(state, result, "waiting for the device");
   }

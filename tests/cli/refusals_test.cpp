@@ -109,6 +109,8 @@ TEST_F(ToolRefusals, ValuesOfRun) {
        {"--alibi-slopes f --alibi-times-mask", "for an additive --mask; give both"},
        {"--mask f --alibi-times-mask",
         "--alibi-times-mask says what slopes multiply, so it needs --alibi-slopes"},
+       {"--mask f --alibi-slopes f --alibi-times-mask --align bottom-right",
+        "so it needs --causal, --window or --alibi"},
        {"--weights-stage scores", "--weights writes"},
        {"--weights w --weights-stage mask", "did you mean 'masked'?"},
        {"--kv-type q8", "q8_0, q4_0 or e4m3"},
@@ -180,6 +182,7 @@ TEST_F(ToolRefusals, FilesThatDoNotFit) {
   write_noise("keys_too_many", {9, 14});
   write_noise("rows_too_few", {8, 13});
   write_noise("heads_of_keys", {2, 2, 9, 13});
+  write_noise("batch_of_heads", {2, 9, 13});
   write_noise("five_axes", {1, 1, 1, 9, 13});
   write_list("integers", std::vector<std::int32_t>(13));
   write_list<float>("two", {1, 2});
@@ -189,23 +192,28 @@ TEST_F(ToolRefusals, FilesThatDoNotFit) {
   write_list<std::uint64_t>("huger", {~std::uint64_t{0}, 3});
   write_noise("past", {2, 2, 5, 16});
   const std::string broadcast = "does not broadcast to the scores (2, 4, 9, 13)";
-  expect_refused(attend(""),
-                 {{"--mask keys_too_many.npy", broadcast},
-                  {"--mask rows_too_few.npy", broadcast},
-                  {"--mask heads_of_keys.npy", broadcast},
-                  {"--mask five_axes.npy", "5 axes"},
-                  {"--sinks nothing.npy", "no such file"},
-                  {"--sinks two.npy", "shape (4,)"},
-                  {"--sinks bools.npy", "bool"},
-                  {"--alibi-slopes two.npy", "--alibi-slopes"},
-                  {"--kv-lengths lengths.npy", "14 at index 1"},
-                  {"--kv-lengths two.npy", "float32, but --kv-lengths needs integers"},
-                  {"--kv-lengths huge.npy", "length 4294967295 at index 1 is not from 0 to"},
-                  {"--query-lengths huger.npy", "18446744073709551615 at index 0"},
-                  {"--kv-type q8_0", "stores blocks of 32; pad the last dimension with zeros to 32"},
-                  {"--past-key key.npy --past-value query.npy", "heads: 4 and 2"},
-                  {"--past-key value.npy --past-value value.npy", "dimension: 8 and 16"},
-                  {"--past-key past.npy --past-value value.npy", "length: 5 and 13"}});
+  expect_refused(
+      attend(""),
+      {{"--mask keys_too_many.npy", broadcast},
+       {"--mask rows_too_few.npy", broadcast},
+       {"--mask heads_of_keys.npy", broadcast},
+       {"--mask heads_of_keys.npy", "has 2; a mask may have fewer heads that divide these, but not"},
+       {"--mask five_axes.npy", "5 axes"},
+       {"--sinks nothing.npy", "no such file"},
+       {"--sinks two.npy", "shape (4,)"},
+       {"--sinks bools.npy", "bool"},
+       {"--alibi-slopes two.npy", "--alibi-slopes"},
+       {"--kv-lengths lengths.npy", "14 at index 1"},
+       {"--kv-lengths two.npy", "float32, but --kv-lengths needs integers"},
+       {"--kv-lengths huge.npy", "length 4294967295 at index 1 is not from 0 to"},
+       {"--query-lengths huger.npy", "18446744073709551615 at index 0"},
+       {"--kv-type q8_0", "stores blocks of 32; pad the last dimension with zeros to 32"},
+       {"--past-key key.npy --past-value query.npy", "heads: 4 and 2"},
+       {"--past-key value.npy --past-value value.npy", "dimension: 8 and 16"},
+       {"--past-key past.npy --past-value value.npy", "length: 5 and 13"}});
+  write_inputs({2, 4, 9, 16}, {2, 1, 13, 16}, {2, 1, 13, 8});
+  expect_refused(attend(""), {{"--mask batch_of_heads.npy",
+                               "has 2; a mask of fewer heads, which are read in turn, needs 4 axes"}});
   write_inputs({2, 4, 9, 32}, {2, 2, 13, 32}, {2, 2, 13, 32});
   claim_fortran_order("key");
   expect_refused(attend(""), {{"--kv-type q8_0", "numpy.ascontiguousarray"},

@@ -175,7 +175,7 @@ TEST_F(ToolFeatures, HeadsOfAMaskInTurnAndSlopesThatMultiplyIt) {
     whole.push_back(number);
     scaled.push_back(slopes[head] * number);
   }
-  write("mask", {2, 9, 13}, few);
+  write("mask", {1, 2, 9, 13}, few);
   write("whole", {4, 9, 13}, whole);
   write("scaled", {4, 9, 13}, scaled);
   write_list<float>("slopes", slopes);
@@ -330,6 +330,8 @@ TEST_F(ToolFeatures, WhatMayBeMeantOtherwiseIsTold) {
   write_noise("past_key", {2, 2, 5, 16});
   write_noise("past_value", {2, 2, 5, 8});
   write_visible(13, [](std::int64_t, std::int64_t) { return true; });
+  write_noise("bias", {9, 18});
+  write_noise("slopes", {4});
   const std::string past = " --check --past-key past_key.npy --past-value past_value.npy ";
   const std::string of_mask =
       "mask.npy has 13 of 18 keys, so the last 5 are hidden; the 5 of --past-key come first";
@@ -345,6 +347,7 @@ TEST_F(ToolFeatures, WhatMayBeMeantOtherwiseIsTold) {
                         {past + "--causal --align top-left", ""},
                         {past + "--causal --align bottom-right", ""},
                         {past, ""},
+                        {past + "--mask bias.npy --alibi-slopes slopes.npy --alibi-times-mask", ""},
                         {"--check --causal --mask mask.npy", ""}}) {
     SCOPED_TRACE(c.options);
     const ToolResult result = run(attend(c.options));

@@ -42,13 +42,13 @@ TEST_F(ToolGradients, OfEverythingThatIsAskedFor) {
 
 TEST_F(ToolGradients, OfAMaskOfFewerHeadsAndOfItsSlopes) {
   write_inputs({2, 4, 9, 16}, {2, 1, 13, 16}, {2, 1, 13, 8});
-  write_noise("mask", {2, 9, 13});
+  write_noise("mask", {1, 2, 9, 13});
   write_noise("slopes", {4});
   const std::string out =
       printed(attend(kAll + std::string("--mask mask.npy --grad-mask dm.npy --alibi-slopes slopes.npy "
                                         "--alibi-times-mask --grad-alibi-slopes da.npy --check")));
   EXPECT_NE(out.find("passed: at most"), std::string::npos) << out;
-  EXPECT_EQ(shape("dm"), (Shape{2, 9, 13}));
+  EXPECT_EQ(shape("dm"), (Shape{1, 2, 9, 13}));
   EXPECT_EQ(shape("da"), (Shape{4}));
 }
 

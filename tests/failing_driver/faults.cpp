@@ -29,6 +29,7 @@ std::vector<VkResult> documented_errors(const std::string& function) {
       {"vkGetQueryPoolResults", {VK_ERROR_DEVICE_LOST}},
       {"vkMapMemory", {VK_ERROR_MEMORY_MAP_FAILED}},
       {"vkQueueSubmit", {VK_ERROR_DEVICE_LOST}},
+      {"vkQueueWaitIdle", {VK_ERROR_DEVICE_LOST}},
       {"vkWaitForFences", {VK_ERROR_DEVICE_LOST}}};
   if (const auto all = kWithoutOutOfDeviceMemory.find(function); all != kWithoutOutOfDeviceMemory.end()) {
     return all->second;

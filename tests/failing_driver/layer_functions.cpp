@@ -97,7 +97,7 @@ void after(Layer& layer, const std::tuple<In...>& in) {
     layer.created("VkCommandBuffer", number(*std::get<2>(in)), number(std::get<1>(in)->commandPool));
   } else if constexpr (name == "vkQueueSubmit") {
     layer.submitted(std::get<2>(in)->pCommandBuffers[0], std::get<3>(in));
-  } else if constexpr (name == "vkWaitForFences" || name == "vkDeviceWaitIdle") {
+  } else if constexpr (name == "vkWaitForFences" || name == "vkDeviceWaitIdle" || name == "vkQueueWaitIdle") {
     layer.waited();
   } else if constexpr (name == "vkResetFences") {
     layer.reset_fence(*std::get<2>(in));

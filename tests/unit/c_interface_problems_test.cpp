@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
@@ -140,6 +141,9 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   EXPECT_EQ(product.kernel, "tile");
   EXPECT_EQ(product.inner_splits, 9U);
   EXPECT_TRUE(product.matmul_tile == (MatmulTile{1, 4, 3, 5, 2, 6}));
+  const vkattn_tile_sizes told = c::tile_sizes(*product.matmul_tile);
+  EXPECT_EQ(std::memcmp(&told, &tile, sizeof(tile)), 0)
+      << "vkattn_plan_get_choice() tells what was asked for";
   EXPECT_EQ(product.max_dispatch_ns, 7U);
   EXPECT_TRUE(product.deferred_compilation && product.capture_statistics);
   given.push_descriptors = 1;

@@ -23,7 +23,7 @@ typedef struct vkattn_backward_desc {
       has_grad_key,                       /**< likewise, VKATTN_TENSOR_GRAD_KEY */
       has_grad_value,                     /**< likewise, VKATTN_TENSOR_GRAD_VALUE */
       has_grad_mask,                      /**< 1: VKATTN_TENSOR_GRAD_MASK is written, of a mask of numbers */
-      has_grad_alibi_slopes,              /**< 1: VKATTN_TENSOR_GRAD_ALIBI_SLOPES, of VKATTN_ALIBI_SLOPES_GIVEN */
+      has_grad_alibi_slopes,              /**< 1: VKATTN_TENSOR_GRAD_ALIBI_SLOPES, of slopes GIVEN or TIMES_MASK */
       has_grad_sinks;                     /**< 1: VKATTN_TENSOR_GRAD_SINKS */
   const vkattn_tensor_desc* grad_output;  /**< float32, float16 or bfloat16; null: as the output, strides too */
   const vkattn_tensor_desc* grad_query;   /**< likewise; null: as the query. What is written must not overlap */

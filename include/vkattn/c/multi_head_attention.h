@@ -93,7 +93,7 @@ typedef struct vkattn_multi_head_attention_backward_desc {
   /** of the parameters' gradients: float32, float16 or bfloat16; null: parameter_type */
   const vkattn_data_type* grad_parameter_type;
   uint32_t has_grad_mask,                          /**< 1: VKATTN_TENSOR_GRAD_MASK is written, of a mask of numbers */
-      has_grad_alibi_slopes,                       /**< 1: VKATTN_TENSOR_GRAD_ALIBI_SLOPES, of VKATTN_ALIBI_SLOPES_GIVEN */
+      has_grad_alibi_slopes,                       /**< 1: VKATTN_TENSOR_GRAD_ALIBI_SLOPES, of slopes GIVEN or TIMES_MASK */
       has_grad_sinks;                              /**< 1: VKATTN_TENSOR_GRAD_SINKS */
   /** over (batch, head, query, key), summed along a dimension with stride 0; float32 or float16; null: as the mask */
   const vkattn_tensor_desc* grad_mask;

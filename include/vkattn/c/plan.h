@@ -25,7 +25,9 @@ typedef struct vkattn_kernel_refusal {
 typedef struct vkattn_tile_sizes {
   uint32_t threads, /**< invocations of a workgroup */
       subgroups,    /**< of a workgroup, for kernels that count in subgroups */
-      columns,      /**< threads along the keys of a block; of a product columns of an invocation or subgroup */
+      /** threads along the keys of a block; of matrix2 lanes that share a row; of a product columns of an invocation or
+          subgroup */
+      columns,
       /** query rows of an invocation; of matrix kernels blocks of rows of a subgroup; of a product rows of either */
       rows,
       /** keys of a step or block; of the tile kernel keys of an invocation; of a product `inner` of a step */
