@@ -138,6 +138,7 @@ class Weights::Finder {
     }
     if (quantised_ && may_be_blocks) quantise(matrix);
     weights_.bytes_ += matrix.bytes();
+    if (matrix.bytes() > weights_.largest_.bytes) weights_.largest_ = {matrix.names.front(), matrix.bytes()};
     return matrix;
   }
 
