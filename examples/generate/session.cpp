@@ -341,6 +341,7 @@ void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
   options.texts = 1;
   options.context = options.chunk = static_cast<std::int64_t>(count);
   options.shown_layer = options_.layer < 0 ? model_.layers - 1 : options_.layer;
+  graph_.reset();  // this graph takes its memory
   Graph graph(*runtime_, model_, weights_, options);
   graph.write({{tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)}, {options.context}, {0}},
               {});
