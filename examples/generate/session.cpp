@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "decoder/runtime.hpp"
 #include "decoder/terminal.hpp"
 #include "picture/heat_map.hpp"
 
@@ -23,13 +24,6 @@ std::optional<vkattn::DataType> type_named(const std::string& name) {
     if (name == vkattn::name(type)) return type;
   }
   return std::nullopt;
-}
-
-vkattn::Runtime make_runtime(const Options& options) {
-  vkattn::RuntimeOptions runtime;
-  runtime.device = options.device;
-  runtime.validation = options.validation;
-  return checked(vkattn::Runtime::create(runtime));
 }
 
 // Memory of the device, by an instance of this program's: the runtime shows none.
@@ -72,7 +66,7 @@ Speaker::Speaker(const Options& options)
       graph_options_(sizes()),
       checkpoint_(checked(Checkpoint::open(options.folder))),
       weights_(checked(Weights::find(model_, checkpoint_, type_named(options.weights)))) {
-  runtime_.emplace(make_runtime(options));
+  runtime_.emplace(decoder::make_runtime(options.device, options.validation));
   const auto begin = Clock::now();
   const vkattn::Capabilities& device = runtime_->device().capabilities();
   room_ = {device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
