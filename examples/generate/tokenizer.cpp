@@ -6,6 +6,8 @@
 #include <queue>
 #include <stdexcept>
 
+#include "decoder/files.hpp"
+
 namespace generate {
 
 namespace {
@@ -91,7 +93,7 @@ const char* const kGpt2Pattern =
 }  // namespace
 
 vkattn::Result<Tokenizer> Tokenizer::open(const std::filesystem::path& path) {
-  const auto text = file_text(path);
+  const auto text = decoder::file_text(path);
   if (!text) return text.error();
   try {
     Tokenizer tokenizer;
