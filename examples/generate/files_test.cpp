@@ -7,6 +7,7 @@
 
 #include "generate/generate_test.hpp"
 #include "generate/room.hpp"
+#include "generate/utf8_stream.hpp"
 
 namespace generate {
 

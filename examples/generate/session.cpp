@@ -7,6 +7,7 @@
 
 #include "decoder/runtime.hpp"
 #include "decoder/terminal.hpp"
+#include "generate/utf8_stream.hpp"
 #include "picture/heat_map.hpp"
 
 namespace generate {
