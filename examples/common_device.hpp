@@ -21,6 +21,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,9 +42,10 @@ inline void check(VkResult result, const char* what) {
 template <class T>
 T checked(vkattn::Result<T> result) {
   if (!result.ok()) {
+    const std::string& message = result.error().message;
     if (result.error().code == vkattn::ErrorCode::kDeviceLost && on_lost_device != nullptr)
-      on_lost_device(result.error().message.c_str());
-    std::fprintf(stderr, "%s\n", result.error().message.c_str());
+      on_lost_device(message.substr(0, message.find(" failed with ")).c_str());  // the call
+    std::fprintf(stderr, "%s\n", message.c_str());
     std::exit(1);
   }
   if constexpr (!std::is_void_v<T>) return *std::move(result);

@@ -64,7 +64,9 @@ void compile_all(const std::vector<std::function<vkattn::Result<void>()>>& plans
 }
 
 Shaders::Shaders(const vkattn::Runtime& runtime, std::span<const ShaderRow> table)
-    : device_(runtime.device().handle()), table_(table), pipelines_(table.size()) {
+    : Shaders(runtime.device().handle()) {
+  table_ = table;
+  pipelines_.resize(table.size());
   for (std::size_t i = 0; i < table.size(); ++i) create(pipelines_[i], table[i], runtime.pipeline_cache());
 }
 
@@ -102,9 +104,9 @@ void Shaders::create(Pipeline& pipeline, const ShaderRow& row, VkPipelineCache c
   info.stage.pName = "main";
   info.layout = pipeline.layout;
   check(vkCreateShaderModule(device_, &module_info, nullptr, &info.stage.module), "vkCreateShaderModule");
-  check(vkCreateComputePipelines(device_, cache, 1, &info, nullptr, &pipeline.pipeline),
-        "vkCreateComputePipelines");
+  const VkResult result = vkCreateComputePipelines(device_, cache, 1, &info, nullptr, &pipeline.pipeline);
   vkDestroyShaderModule(device_, info.stage.module, nullptr);
+  check(result, "vkCreateComputePipelines");
 }
 
 Shaders::Dispatch Shaders::dispatch_of(std::size_t number, std::span<const vkattn::BufferRange> buffers,

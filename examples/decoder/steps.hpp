@@ -77,6 +77,8 @@ class Shaders {
   }
 
  private:
+  // So that the destructor runs if a device is lost while the rest is made.
+  explicit Shaders(VkDevice device) : device_(device) {}
   struct Pipeline {
     VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
     VkPipelineLayout layout = VK_NULL_HANDLE;

@@ -6,7 +6,8 @@
 #include <random>
 
 #include "generate/generate_test.hpp"
-#include "generate/weights.hpp"
+#include "generate/room.hpp"
+#include "generate/utf8_stream.hpp"
 
 namespace generate {
 
@@ -158,6 +159,25 @@ void change_json(const Path& path, const Json& changes) {
   std::ofstream(path) << file;
 }
 
+using ExpectRefusal = std::function<void(const std::string&, const std::function<void(const Path&)>&)>;
+
+void test_tensor_files(const ExpectRefusal& expect_refusal) {
+  expect_refusal("has no model.safetensors and no model.safetensors.index.json",
+                 [](const Path& at) { std::filesystem::remove(at / "model.safetensors"); });
+  expect_refusal("model.safetensors: ", [](const Path& at) {
+    std::filesystem::resize_file(at / "model.safetensors",
+                                 std::filesystem::file_size(at / "model.safetensors") / 2);
+  });
+  expect_refusal("shard-2.safetensors", [](const Path& at) {
+    std::filesystem::remove(at / "model.safetensors");
+    std::ofstream(at / "model.safetensors.index.json") << R"({"weight_map": {"a": "shard-2.safetensors"}})";
+  });
+  expect_refusal("names no file for the tensor 'a'", [](const Path& at) {
+    std::filesystem::remove(at / "model.safetensors");
+    std::ofstream(at / "model.safetensors.index.json") << R"({"weight_map": {"a": "../model.safetensors"}})";
+  });
+}
+
 }  // namespace
 
 void test_refusals(const Path& checkpoint) {
@@ -202,24 +222,52 @@ void test_refusals(const Path& checkpoint) {
                  with_config({{"tie_word_embeddings", false}}));
   expect_refusal("and config.json makes it", with_config({{"vocab_size", 77}}));
   expect_refusal("the checkpoint has no tensor '", with_config({{"num_hidden_layers", 3}, {"n_layer", 3}}));
-  expect_refusal("has no model.safetensors and no model.safetensors.index.json",
-                 [](const Path& at) { std::filesystem::remove(at / "model.safetensors"); });
-  expect_refusal("model.safetensors: ", [](const Path& at) {
-    std::filesystem::resize_file(at / "model.safetensors",
-                                 std::filesystem::file_size(at / "model.safetensors") / 2);
-  });
-  expect_refusal("shard-2.safetensors", [](const Path& at) {
-    std::filesystem::remove(at / "model.safetensors");
-    std::ofstream(at / "model.safetensors.index.json") << R"({"weight_map": {"a": "shard-2.safetensors"}})";
-  });
-  expect_refusal("names no file for the tensor 'a'", [](const Path& at) {
-    std::filesystem::remove(at / "model.safetensors");
-    std::ofstream(at / "model.safetensors.index.json") << R"({"weight_map": {"a": "../model.safetensors"}})";
-  });
+  test_tensor_files(expect_refusal);
   expect_refusal(
       "the activation 'relu' is not known",
       with_config({{"hidden_act", "relu"}, {"hidden_activation", "relu"}, {"activation_function", "relu"}}));
   std::filesystem::remove_all(folder);
+}
+
+// smollm2 has 32 numbers of a key in each of two layers, and its largest tensor is the embedding of 307
+// tokens in 16 bits.
+void test_room(const Path& checkpoint) {
+  const Model model = decoder::checked(read_model(checkpoint));
+  auto file = decoder::checked(Checkpoint::open(checkpoint));
+  const Weights weights = decoder::checked(Weights::find(model, file, std::nullopt));
+  constexpr std::uint64_t kMuch = std::uint64_t{1} << 40U, kCache = std::uint64_t{1} << 30U;
+  Room room{"a GPU", kCache, kMuch, "ask for less"};
+  GraphOptions options;
+  const auto expect_refusal = [&](const std::string& words, std::uint64_t workspaces = 0) {
+    const auto status = check_room(room, model, weights, options, workspaces);
+    const std::string got = status.ok() ? "" : status.error().message;
+    expect(got == words, "'" + got + "' is '" + words + "'");
+  };
+  options.context = 1 << 24;
+  expect_refusal("");
+  --room.range;
+  expect_refusal(
+      "a layer's cache of 16777216 keys takes 1073741824 bytes, and maxStorageBufferRange of a GPU is "
+      "1073741823; ask for less");
+  options.context = 64;
+  room.range = 32768;
+  expect_refusal("");
+  --room.range;
+  expect_refusal(
+      "the largest buffer of a pass of 64 tokens and 1 prompts takes 32768 bytes, and maxStorageBufferRange "
+      "of a GPU is 32767; ask for less");
+  room.range = 19647;
+  expect_refusal(
+      "the tensor 'model.embed_tokens.weight' takes 19648 bytes, and maxStorageBufferRange of a GPU is "
+      "19647; ask for less");
+  options.context = 1 << 24;
+  room.range = kMuch;
+  room.memory = 4 * kCache + (std::uint64_t{1} << 20U);
+  expect_refusal("");
+  expect_refusal(
+      "weights, cache, the numbers of a pass and workspaces take 4098.2 MiB, and a GPU has 4097.0 MiB; ask "
+      "for less",
+      std::uint64_t{2} << 20U);
 }
 
 }  // namespace generate

@@ -174,7 +174,10 @@ int main(int count, char** words) {
   expect(!folders.empty(), "there are checkpoints");
   std::ranges::sort(folders);
   for (const Path& folder : folders) test_tokenizer(folder, Expected(folder));
-  if (count > 1) test_refusals(Path(words[1]) / "gpt2");
+  if (count > 1) {
+    test_refusals(Path(words[1]) / "gpt2");
+    test_room(Path(words[1]) / "smollm2");
+  }
   if (!vkattn::Runtime::create().ok()) return failures == 0 ? 77 : 1;
   for (const Path& folder : folders) test_logits(folder, Expected(folder), validation);
   if (!folders.empty()) {

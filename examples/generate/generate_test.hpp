@@ -28,5 +28,6 @@ struct Expected {
 // The tests that need no device.
 void test_tokenizer(const Path& folder, const Expected& expected);
 void test_refusals(const Path& checkpoint);
+void test_room(const Path& checkpoint);
 
 }  // namespace generate

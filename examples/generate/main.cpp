@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/files.hpp"
 #include "decoder/terminal.hpp"
 #include "generate/session.hpp"
 
@@ -58,7 +59,7 @@ void refuse_idle(const CLI::App& app, const generate::Options& options) {
 
 // The lines of a file. One \r before a line's end is not of the line.
 std::vector<std::string> prompts_of(const std::string& path) {
-  std::istringstream file(decoder::checked(generate::file_text(path)));
+  std::istringstream file(decoder::checked(decoder::file_text(path)));
   std::vector<std::string> prompts;
   for (std::string line; std::getline(file, line);) {
     if (line.ends_with('\r')) line.pop_back();

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <stdexcept>
+
+#include "decoder/files.hpp"
 
 namespace generate {
 
@@ -231,7 +232,7 @@ vkattn::Result<Model> model_of(const Json& config) {
 vkattn::Result<void> add_more_ends(Model& model, const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
-  const auto text = file_text(path);
+  const auto text = decoder::file_text(path);
   if (!text) return text.error();
   const Json config = Json::parse(*text, nullptr, false);
   if (!config.is_object()) return refusal(path.string() + " is no configuration: it is no JSON object");
@@ -245,21 +246,9 @@ vkattn::Error refusal(const std::string& what) {
   return {vkattn::ErrorCode::kInvalidArgument, 0, what};
 }
 
-vkattn::Result<std::string> file_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  for (std::array<char, 1 << 16> piece{}; file;) {
-    file.read(piece.data(), piece.size());
-    text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  // A file that was not opened, a folder, or one that could be read in part is not at its end.
-  if (!file.eof()) return refusal(path.string() + " cannot be read");
-  return text;
-}
-
 vkattn::Result<Model> read_model(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
-  const auto text = file_text(path);
+  const auto text = decoder::file_text(path);
   if (!text) return text.error();
   try {
     const Json config = Json::parse(*text);

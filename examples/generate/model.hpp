@@ -48,8 +48,6 @@ struct Model {
 };
 
 [[nodiscard]] vkattn::Error refusal(const std::string& what);
-// The text of a file. Refuses one that cannot be read.
-[[nodiscard]] vkattn::Result<std::string> file_text(const std::filesystem::path& path);
 // Refuses an architecture or a kind of scaling that is not known, and sizes that no model can have.
 [[nodiscard]] vkattn::Result<Model> read_model(const std::filesystem::path& folder);
 

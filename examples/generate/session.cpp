@@ -5,7 +5,9 @@
 #include <numeric>
 #include <thread>
 
+#include "decoder/runtime.hpp"
 #include "decoder/terminal.hpp"
+#include "generate/utf8_stream.hpp"
 #include "picture/heat_map.hpp"
 
 namespace generate {
@@ -25,38 +27,18 @@ std::optional<vkattn::DataType> type_named(const std::string& name) {
   return std::nullopt;
 }
 
-vkattn::Runtime make_runtime(const Options& options) {
-  vkattn::RuntimeOptions runtime;
-  runtime.device = options.device;
-  runtime.validation = options.validation;
-  return checked(vkattn::Runtime::create(runtime));
-}
-
-std::string megabytes(std::uint64_t bytes) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text.data();
-}
-
-// The device's largest heap of its own memory, by an instance of this program's: the runtime shows none.
+// Memory of the device, by an instance of this program's: the runtime shows none.
 std::uint64_t device_memory(const vkattn::Runtime& runtime) {
   VkInstance instance = VK_NULL_HANDLE;
   const VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
-  if (vkCreateInstance(&info, nullptr, &instance) != VK_SUCCESS) return ~std::uint64_t{0};
+  std::uint64_t memory = ~std::uint64_t{0};
+  if (vkCreateInstance(&info, nullptr, &instance) != VK_SUCCESS) return memory;
   std::uint32_t count = runtime.device_index() + 1;
   std::vector<VkPhysicalDevice> devices(count);
   (void)vkEnumeratePhysicalDevices(instance, &count, devices.data());
-  std::uint64_t largest = 0;
-  if (count == devices.size()) {
-    VkPhysicalDeviceMemoryProperties memory{};
-    vkGetPhysicalDeviceMemoryProperties(devices.back(), &memory);
-    for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
-      if ((memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0)
-        largest = std::max<std::uint64_t>(largest, memory.memoryHeaps[i].size);
-    }
-  }
+  if (count == devices.size()) memory = memory_of(devices.back());
   vkDestroyInstance(instance, nullptr);
-  return largest == 0 ? ~std::uint64_t{0} : largest;
+  return memory;
 }
 
 // A terminal obeys control characters; a model may write any.
@@ -85,11 +67,12 @@ Speaker::Speaker(const Options& options)
       graph_options_(sizes()),
       checkpoint_(checked(Checkpoint::open(options.folder))),
       weights_(checked(Weights::find(model_, checkpoint_, type_named(options.weights)))) {
-  runtime_.emplace(make_runtime(options));
+  runtime_.emplace(decoder::make_runtime(options.device, options.validation));
   const auto begin = Clock::now();
-  memory_ = device_memory(*runtime_);
-  check_ranges();
-  check_memory(0);
+  const vkattn::Capabilities& device = runtime_->device().capabilities();
+  room_ = {device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
+           "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less"};
+  check_room(0);
   // All buffers and workspaces before the upload, which takes longest.
   weights_.allocate(*runtime_);
   graph_.emplace(*runtime_, model_, weights_, graph_options_);
@@ -153,7 +136,7 @@ void Speaker::prepare() {
     if (line.is_due())
       line.show("compiling " + std::to_string(n) + " of " + std::to_string(all) + " plans", -1);
   };
-  graph_->plans().on_workspace = [&](std::uint64_t bytes) { check_memory(bytes); };
+  graph_->plans().on_workspace = [&](std::uint64_t bytes) { check_room(bytes); };
   (void)graph_->pass(Graph::Pass::kStep);
   if (rows % graph_options_.chunk > 1) (void)graph_->pass(Graph::Pass::kFew);
   if (rows >= graph_options_.chunk) (void)graph_->pass(Graph::Pass::kChunk);
@@ -162,31 +145,8 @@ void Speaker::prepare() {
   graph_->plans().on_compile = {};
 }
 
-constexpr const char* kLess = "; a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less";
-
-// Before anything is uploaded: what is bound must fit a binding.
-void Speaker::check_ranges() {
-  const vkattn::Capabilities& device = runtime_->device().capabilities();
-  const auto check = [&](const std::string& what, std::uint64_t bytes) {
-    if (bytes > device.max_storage_buffer_range)
-      refuse(what + " takes " + std::to_string(bytes) + " bytes, and maxStorageBufferRange of " +
-             device.device_name + " is " + std::to_string(device.max_storage_buffer_range) + kLess);
-  };
-  check("the tensor '" + weights_.largest().names.front() + "'", weights_.largest().bytes());
-  check("a layer's cache of " + std::to_string(graph_options_.context) + " keys",
-        cache_bytes(model_, graph_options_).largest);
-  check("the largest buffer of a pass of " + std::to_string(graph_options_.chunk) + " tokens and " +
-            std::to_string(graph_options_.texts) + " prompts",
-        NumberCounts(model_, graph_options_).bytes().largest);
-}
-
-// Before anything is uploaded: what is held must fit the device, with so many bytes of workspaces.
-void Speaker::check_memory(std::uint64_t workspaces) const {
-  const std::uint64_t needed = weights_.bytes() + cache_bytes(model_, graph_options_).all +
-                               NumberCounts(model_, graph_options_).bytes().all + workspaces;
-  if (needed > memory_)
-    refuse("weights, cache, the numbers of a pass and workspaces take " + megabytes(needed) + ", and " +
-           runtime_->device().capabilities().device_name + " has " + megabytes(memory_) + kLess);
+void Speaker::check_room(std::uint64_t workspaces) const {
+  checked(generate::check_room(room_, model_, weights_, graph_options_, workspaces));
 }
 
 void Speaker::execute_in_frames(const decoder::Steps& steps) {
@@ -376,6 +336,7 @@ void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
   options.texts = 1;
   options.context = options.chunk = static_cast<std::int64_t>(count);
   options.shown_layer = options_.layer < 0 ? model_.layers - 1 : options_.layer;
+  graph_.reset();  // this graph takes its memory
   Graph graph(*runtime_, model_, weights_, options);
   graph.write({{tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)}, {options.context}, {0}},
               {});

@@ -9,7 +9,7 @@
 
 #include <vkattn/frame_budget.hpp>
 
-#include "generate/graph.hpp"
+#include "generate/room.hpp"
 #include "generate/tokenizer.hpp"
 
 namespace generate {
@@ -66,8 +66,7 @@ class Speaker {
  private:
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> encoded() const;
   [[nodiscard]] GraphOptions sizes() const;
-  void check_ranges();
-  void check_memory(std::uint64_t workspaces) const;
+  void check_room(std::uint64_t workspaces) const;
   void prepare();
   void execute(Graph::Pass pass, bool chooses);
   void execute_in_frames(const decoder::Steps& steps);
@@ -87,7 +86,7 @@ class Speaker {
   std::optional<vkattn::Runtime> runtime_;  // made when everything that needs no device was checked
   Weights weights_;
   std::optional<Graph> graph_;
-  std::uint64_t memory_ = 0;                             // of the device, bytes
+  Room room_;
   double loading_ = 0, first_token_ = 0, decoding_ = 0;  // seconds
   std::size_t prompt_tokens_ = 0;
   std::optional<vkattn::FrameBudget> frames_;

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <set>
 
+#include "decoder/files.hpp"
+
 namespace generate {
 
 using decoder::checked;
@@ -32,7 +34,7 @@ std::uint64_t bytes_of(vkattn::DataType type, std::int64_t elements) {
 
 // The files that an index names, each once.
 vkattn::Result<std::set<std::string>> shards_of(const std::filesystem::path& index) {
-  const auto text = file_text(index);
+  const auto text = decoder::file_text(index);
   if (!text)
     return refusal(index.parent_path().string() + " has no model.safetensors and no " +
                    index.filename().string());
@@ -138,6 +140,7 @@ class Weights::Finder {
     }
     if (quantised_ && may_be_blocks) quantise(matrix);
     weights_.bytes_ += matrix.bytes();
+    if (matrix.bytes() > weights_.largest_.bytes) weights_.largest_ = {matrix.names.front(), matrix.bytes()};
     return matrix;
   }
 

@@ -63,8 +63,12 @@ class Weights {
   [[nodiscard]] static vkattn::Result<Weights> find(const Model& model, Checkpoint& checkpoint,
                                                     std::optional<vkattn::DataType> quantised);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  // The largest matrix.
-  [[nodiscard]] const Matrix& largest() { return *matrices().front(); }
+  // The matrix that takes most: the name of its first part, and its bytes.
+  struct Largest {
+    std::string name;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] const Largest& largest() const { return largest_; }
   // Creates the buffers. Before that there are no ranges.
   void allocate(const vkattn::Runtime& runtime);
   // Uploads everything into them; on_progress is told the share that is done.
@@ -89,6 +93,7 @@ class Weights {
   std::vector<Vector> all_vectors_;
   std::int64_t vector_numbers_ = 0;
   std::uint64_t bytes_ = 0;
+  Largest largest_;
   vkattn::Buffer vectors_;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <span>
 
+#include "decoder/runtime.hpp"
 #include "decoder/terminal.hpp"
 #include "train_text/curve.hpp"
 #include "train_text/sample.hpp"
@@ -31,13 +32,6 @@ float rate_at(float rate, std::int64_t step) {
   constexpr float kWarmUp = 20, kSteady = 300;
   const auto at = static_cast<float>(step);
   return rate * std::min(1.0F, at / kWarmUp) * std::min(1.0F, std::sqrt(kSteady / at));
-}
-
-vkattn::Runtime make_runtime(const Options& options) {
-  vkattn::RuntimeOptions runtime;
-  runtime.device = options.device;
-  runtime.validation = options.validation;
-  return checked(vkattn::Runtime::create(runtime));
 }
 
 // Checks the sizes: the shaders of this folder bind whole arrays and count elements in 32 bits.
@@ -74,7 +68,7 @@ class Session {
         vocabulary_(checked(Vocabulary::of(progress_.vocabulary))),
         corpus_(checked(Corpus::create(checked(vocabulary_.tokens(text)), progress_.shape.context))),
         prompt_(checked(vocabulary_.tokens(prompt_of(options, text)))),
-        runtime_(make_runtime(options)) {
+        runtime_(decoder::make_runtime(options.device, options.validation)) {
     progress_.shape.vocabulary = vocabulary_.size();
   }
 

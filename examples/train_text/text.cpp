@@ -1,9 +1,9 @@
 #include "train_text/text.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
-#include <sstream>
+
+#include "decoder/files.hpp"
 
 namespace train_text {
 
@@ -57,13 +57,9 @@ std::uint64_t next_random(std::uint64_t& state) {
 vkattn::Result<std::string> read_files(const std::vector<std::filesystem::path>& paths) {
   std::string text;
   for (const std::filesystem::path& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream content;
-    const bool has_text = file.peek() != std::ifstream::traits_type::eof();
-    // A folder is opened, and fails when it is read.
-    if (!file.is_open() || file.bad() || (has_text && !(content << file.rdbuf())))
-      return vkattn::Error{vkattn::ErrorCode::kIo, 0, path.string() + " cannot be read"};
-    text += content.str();
+    const auto content = decoder::file_text(path);
+    if (!content) return content.error();
+    text += *content;
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include "window/maps_view.hpp"
 
 #include <numeric>
+#include <utility>
 
 namespace window {
 
@@ -47,7 +48,10 @@ void MapsView::begin(const Maps& maps, const HeatMaps& pictures, std::uint32_t s
   if (pointed_ && (pointed_->head >= maps.heads || pointed_->row >= tokens || pointed_->column >= tokens))
     pointed_.reset();
   row_.clear();
-  if (!pointed_ || !copied_[slot] || !copied_[slot]->is_in_row_of(*pointed_)) return;
+  // Rows of another length are those of another text.
+  const std::optional<Copied>& copied = copied_[slot];
+  if (!pointed_ || !copied || !copied->cell.is_in_row_of(*pointed_) || copied->numbers != maps.row_stride)
+    return;
   const auto row = pictures.row(slot).first(static_cast<std::size_t>(tokens));
   row_.assign(row.begin(), row.end());
 }
@@ -74,7 +78,7 @@ void MapsView::draw_tokens(const std::vector<std::string>& labels, std::size_t f
 }
 
 void MapsView::draw(const Maps& maps, const HeatMaps& pictures) {
-  pointed_.reset();
+  const auto known = std::exchange(pointed_, std::nullopt);
   const int count = std::min(maps.heads, kMostMaps);
   if (maps.tokens() == 0) return;
   const ImVec2 from = ImGui::GetCursorScreenPos(), whole = ImGui::GetContentRegionAvail();
@@ -91,6 +95,7 @@ void MapsView::draw(const Maps& maps, const HeatMaps& pictures) {
               from.y + line * (grid.side + kTitleHeight + below + kGap)},
              grid.side);
   }
+  if (pointed_ && !(known && known->is_in_row_of(*pointed_))) row_.clear();
   draw_legend();
   if (numbers > 0) draw_numbers(maps, {from.x, from.y + space.y + 6}, {whole.x - kLegend, numbers - 6});
 }
@@ -197,8 +202,9 @@ void MapsView::draw_legend() const {
 void MapsView::record(const Frame& frame, const Maps& maps, const HeatMaps& pictures) {
   copied_[frame.slot].reset();
   if (!pointed_ || pointed_->head >= maps.heads || pointed_->row >= maps.tokens()) return;
-  pictures.record_row(frame, maps.row(pointed_->head, pointed_->row), maps.tokens());
-  copied_[frame.slot] = pointed_;
+  // When the slot is free, a model may have read more tokens. Attention has written the whole row.
+  pictures.record_row(frame, maps.row(pointed_->head, pointed_->row), static_cast<int>(maps.row_stride));
+  copied_[frame.slot] = Copied{*pointed_, maps.row_stride};
 }
 
 }  // namespace window

@@ -37,7 +37,12 @@ class MapsView {
 
   bool square_root_ = false;
   std::optional<Cell> pointed_;
-  std::array<std::optional<Cell>, kFramesInFlight> copied_;  // what each slot's last frame has copied
+  // What each slot's last frame has copied: all weights of a row, of so many.
+  struct Copied {
+    Cell cell;
+    std::uint32_t numbers;
+  };
+  std::array<std::optional<Copied>, kFramesInFlight> copied_;
   std::vector<float> row_;  // of the cell that is pointed at; empty: not yet known
 };
 

@@ -1,6 +1,7 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
+#include "generate/utf8_stream.hpp"
 #include "window/checks.hpp"
 #include "window/tabs.hpp"
 #include "window/writer.hpp"

@@ -163,6 +163,8 @@ words WORDS/hot.words
         self.assertIn("There is no token to continue: type a text.", done.words["no_token"])
         self.assertRegex(done.words["many_tokens"], r"The prompt has \d{4,5} tokens, and there is room for 64 with those")
         self.assertIn("0.05 ms", done.words["stopped"])
+        self.assertNotIn("The maps have room", done.words["stopped"])
+        self.assertRegex(done.words["stopped"], r", [0-5]?[0-9] written")
         self.assertIn("The maps have room for 64 tokens.", done.words["hot"])
 
     def test_a_device_that_is_lost_while_it_writes(self):

@@ -1,5 +1,6 @@
 #include "window/writer.hpp"
 
+#include "generate/room.hpp"
 #include "window/checks.hpp"
 
 namespace window {
@@ -43,8 +44,17 @@ Writer::Writer(const Place& place, LanguageModel& from)
       from_(from),
       runtime_(checked(vkattn::Runtime::borrow(place.gpu.attention(), place.queue, place.family))),
       weights_(checked(generate::Weights::find(from.model, from.checkpoint, std::nullopt))) {
+  const vkattn::Capabilities& device = place.gpu.attention().capabilities();
+  const generate::Room room{device.device_name, device.max_storage_buffer_range,
+                            generate::memory_of(place.gpu.physical_device), "a smaller model needs less"};
+  const generate::GraphOptions options = options_of(from);
+  const auto check_room = [&](std::uint64_t workspaces) {
+    checked(generate::check_room(room, from.model, weights_, options, workspaces));
+  };
+  check_room(0);
   weights_.allocate(runtime_);
-  graph_.emplace(runtime_, from.model, weights_, options_of(from));
+  graph_.emplace(runtime_, from.model, weights_, options);
+  graph_->plans().on_workspace = check_room;
   // A prompt has fewer tokens than the context, so no pass is as long as that.
   for (const Pass pass : {Pass::kStep, Pass::kFew}) {
     decoder::Steps steps = graph_->pass(pass);
@@ -54,8 +64,9 @@ Writer::Writer(const Place& place, LanguageModel& from)
       dispatches.insert(dispatches.end(), step.dispatches.begin(), step.dispatches.end());
     passes_.emplace(pass, Steps{std::move(steps), vkattn::FrameBudget(dispatches)});
   }
+  graph_->plans().on_workspace = {};
   graph_->plans().compile();
-  std::printf("uploading %.1f MiB of weights\n", static_cast<double>(weights_.bytes()) / (1 << 20));
+  std::printf("uploading %s of weights\n", generate::megabytes(weights_.bytes()).c_str());
   weights_.upload(runtime_, from.checkpoint, [](double) {});
   for (example::Buffer& each : chosen_)
     each = example::Buffer(place.gpu, sizeof(std::uint32_t), VK_BUFFER_USAGE_TRANSFER_DST_BIT);

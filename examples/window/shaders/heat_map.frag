@@ -22,7 +22,8 @@ void main() {
   const int query = index.y, key = index.x;
   const bool hidden = (causal != 0 && key > query) || (left >= 0 && abs(query - key) > left);
   const float weight = weights[first + query * row_stride + key];
-  const float share = clamp(square_root != 0 ? sqrt(weight) : weight, 0.0, 1.0);
+  // Of a weight that is no number: 0.
+  const float share = weight > 0.0 ? min(square_root != 0 ? sqrt(weight) : weight, 1.0) : 0.0;
   const float at = share * float(colors.length() - 1);
   const int below = int(at);
   vec3 rgb = mix(colors[below].rgb, colors[min(below + 1, colors.length() - 1)].rgb, at - float(below));
