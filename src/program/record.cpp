@@ -59,6 +59,13 @@ class Timestamps {
   std::uint64_t all_ = 0;
 };
 
+// Some programs have no push constants, and Vulkan takes no call for none.
+void push(const DeviceFunctions& vk, VkCommandBuffer commands, VkPipelineLayout layout, std::uint32_t bytes,
+          const std::byte* constants) {
+  if (bytes == 0) return;
+  vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes, constants);
+}
+
 }  // namespace
 
 void Program::barrier(VkCommandBuffer commands, const PassBarrier& access, VkPipelineStageFlags from,
@@ -129,9 +136,8 @@ RecordStatus Program::record(VkCommandBuffer commands, const BindingsState& bind
       vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1,
                                  &bindings.sets[place_of_set_[step.set]], 0, nullptr);
     }
-    vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                          desc_.layouts[set.layout].push_constant_bytes,
-                          bindings.push_constants.data() + i * push_constant_bytes_);
+    push(vk, commands, layout, desc_.layouts[set.layout].push_constant_bytes,
+         bindings.push_constants.data() + i * push_constant_bytes_);
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
     timestamps.after(i);
     last = &step;
@@ -207,8 +213,7 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
                                    writes.data());
     }
     fill_push_constants(step, bound, push_constants.data());
-    vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                          desc_.layouts[set.layout].push_constant_bytes, push_constants.data());
+    push(vk, commands, layout, desc_.layouts[set.layout].push_constant_bytes, push_constants.data());
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
     timestamps.after(i);
     last = &step;
@@ -231,8 +236,7 @@ void Program::record_dispatch(VkCommandBuffer commands, const BindingsState& bin
   begin_pass(commands, labels, desc_.steps.front(), nullptr, bindings.steps);
   vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, bindings.sets.data(), 0,
                              nullptr);
-  vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_constant_bytes_,
-                        push_constants.data());
+  push(vk, commands, layout, push_constant_bytes_, push_constants.data());
   vk.vkCmdDispatch(commands, groups, 1, 1);
 }
 
