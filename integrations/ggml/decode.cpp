@@ -15,7 +15,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -266,9 +265,6 @@ int run(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int main(int count, char** values) try {
-  return run({values + 1, values + count});
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int count, char** values) {
+  return vkattn::ggml::run_program(count, values, run);
 }

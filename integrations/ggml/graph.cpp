@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 #include <span>
 #include <sstream>
@@ -56,6 +58,15 @@ void set_threads(ggml_backend_t backend, int threads) {
   void* function = ggml_backend_reg_get_proc_address(
       ggml_backend_dev_backend_reg(ggml_backend_get_device(backend)), "ggml_backend_set_n_threads");
   if (function != nullptr) reinterpret_cast<ggml_backend_set_n_threads_t>(function)(backend, threads);
+}
+
+int run_program(int count, char** values, int (*run)(const std::vector<std::string>& arguments)) {
+  try {
+    return run({values + 1, values + count});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
 }
 
 Graph::Graph(const Shape& shape, ggml_backend_t backend, std::uint64_t seed) : shape_(shape), random_(seed) {

@@ -63,6 +63,11 @@ void load_backends();
 /// Lets ggml's CPU back end use so many threads.
 void set_threads(ggml_backend_t backend, int threads);
 
+/// What main() of a program returns: that of `run` on its arguments, or 1 after a line that tells an
+/// exception.
+[[nodiscard]] int run_program(int count, char** values,
+                              int (*run)(const std::vector<std::string>& arguments));
+
 /// The graph, its tensors in memory of a back end, and their bytes.
 class Graph {
  public:

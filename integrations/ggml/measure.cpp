@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -140,9 +139,6 @@ int run(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int main(int count, char** values) try {
-  return run({values + 1, values + count});
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int count, char** values) {
+  return vkattn::ggml::run_program(count, values, run);
 }
