@@ -132,6 +132,10 @@ bool rows_share_cache_sets(const TensorDesc& tensor) {
   return tensor.strides->row != 0 && tensor.strides->row % (kHalfWay / element_bytes(tensor.type)) == 0;
 }
 
+bool sums_lie_apart(const TensorDesc& tensor, bool avoids_shared_sets) {
+  return element_bytes(tensor.type) == 2 || (avoids_shared_sets && rows_share_cache_sets(tensor));
+}
+
 TensorDesc mask_tensor(const MaskDesc& mask) {
   const Strides& s = *mask.strides;
   switch (mask.type) {

@@ -80,6 +80,10 @@ struct NamedStride {
 /// bytes a way): with running sums in such rows lane takes more than twice as long.
 [[nodiscard]] bool rows_share_cache_sets(const TensorDesc& tensor);
 
+/// Whether lane keeps running sums of a tensor with strides in the workspace: 16-bit rows cannot hold them,
+/// and with `avoids_shared_sets` (on CPUs) rows that share cache sets do not.
+[[nodiscard]] bool sums_lie_apart(const TensorDesc& tensor, bool avoids_shared_sets);
+
 /// A mask as a tensor of its storage: bits are words, bytes have a type of one byte.
 [[nodiscard]] TensorDesc mask_tensor(const MaskDesc& mask);
 /// Elements of the tensor for so many keys.

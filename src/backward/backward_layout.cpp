@@ -91,7 +91,7 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
 }  // namespace
 
 bool sums_lie_apart(const TensorDesc& gradient, const BackwardLayout& layout) {
-  return element_bytes(gradient.type) == 2 || (layout.avoids_shared_sets && rows_share_cache_sets(gradient));
+  return sums_lie_apart(gradient, layout.avoids_shared_sets);
 }
 
 std::int64_t iterations_over_chunk(const AttentionDesc& desc, std::int64_t chunk_keys) {

@@ -51,8 +51,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   config.key_step = found->keys;
   // A private array of sums costs more than a buffer. 16-bit outputs cannot hold them, others not always
   // well.
-  config.sums_in_workspace =
-      element_bytes(desc.output.type) == 2 || (capabilities.is_cpu() && rows_share_cache_sets(desc.output));
+  config.sums_in_workspace = sums_lie_apart(desc.output, capabilities.is_cpu());
   config.shader = loads_wide(capabilities)
                       ? feature_form(desc, "attention_lane_wide")
                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");

@@ -2,7 +2,6 @@
 // shaders/matrix2/attention_matrix2.comp, or of subgroups, attention_matrix2_staged.comp), and the tile that
 // the device's flexible matrices allow.
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -137,7 +136,7 @@ Result<void> keep_rows_in_lanes(Matrix2Tile& tile, std::uint32_t columns, const 
   const RowLayout* const found = find_row_layout(capabilities, layout_sizes(tile));
   if (found == nullptr) return refuse("need a probe of the device's matrices, which did not run");
   if (!is_usable(*found)) return refuse("cannot be: the probe found rows that lie in another way");
-  if (const std::uint32_t shared = 1U << std::popcount(found->lane_bits); shared != columns)
+  if (const std::uint32_t shared = lanes_of_row(*found); shared != columns)
     return refuse("cannot be: ", shared, " lanes share a row");
   tile.layout = *found;
   while (tile.held_blocks > 0 && tile.held_registers() > kMaxHeldRegisters) --tile.held_blocks;
@@ -352,7 +351,7 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   if (!tile) return tile.error();
   const bool staged = tile->is_staged();
   KernelConfig config;
-  const std::uint32_t columns = tile->has_rows_in_lanes() ? 1U << std::popcount(tile->layout.lane_bits) : 0;
+  const std::uint32_t columns = tile->has_rows_in_lanes() ? lanes_of_row(tile->layout) : 0;
   config.tile = {staged ? 0 : tile->invocations, tile->subgroups, columns, tile->rows, tile->keys, 0};
   config.uses_matrix_units = true;
   config.shader = feature_form(desc, shader_name(operand, *tile, writes_out_steps(capabilities)));

@@ -161,7 +161,11 @@ bool is_usable(const RowLayout& layout) {
   if (!has_good_sizes(layout) || !std::has_single_bit(layout.lane_rows) || layout.lane_rows > kMostLaneRows)
     return false;
   if (layout.lane_bits >= layout.lanes) return false;
-  return (layout.lanes >> std::popcount(layout.lane_bits)) * layout.lane_rows == layout.rows;
+  return layout.lanes / lanes_of_row(layout) * layout.lane_rows == layout.rows;
+}
+
+std::uint32_t lanes_of_row(const RowLayout& layout) {
+  return 1U << std::popcount(layout.lane_bits);
 }
 
 bool has_sizes_of(const RowLayout& a, const RowLayout& b) {

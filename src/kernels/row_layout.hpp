@@ -31,6 +31,9 @@ inline constexpr std::uint32_t kMostLaneRows = 32;
 /// components are not checked.
 [[nodiscard]] bool is_usable(const RowLayout& layout);
 
+/// How many lanes share a row.
+[[nodiscard]] std::uint32_t lanes_of_row(const RowLayout& layout);
+
 /// Whether two layouts are of the same matrices.
 [[nodiscard]] bool has_sizes_of(const RowLayout& a, const RowLayout& b);
 

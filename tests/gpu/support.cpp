@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -241,7 +240,7 @@ std::vector<TileSizes> tiles_with_rows_in_lanes(const Capabilities& capabilities
     };
     const auto found = std::ranges::find_if(capabilities.row_layouts, has_sizes);
     if (found == capabilities.row_layouts.end()) continue;
-    tile.columns = 1U << std::popcount(found->lane_bits);
+    tile.columns = detail::lanes_of_row(*found);
     tiles.push_back(tile);
   }
   return tiles;
