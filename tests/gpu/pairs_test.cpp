@@ -369,6 +369,7 @@ class Pairs : public KernelTest {
         ++number;
         if (is_without_force(right)) {
           ++without_force;
+          std::printf("without force: %s\n", problems[i].text.c_str());
         } else {
           EXPECT_TRUE(right) << "parts of the keys: " << options.kv_splits;
         }
@@ -379,10 +380,12 @@ class Pairs : public KernelTest {
                 largest_share, turns.taken());
     turns.expect_some();
     // A 25th of a whole set, or a twelfth with the wide tolerance of float16 arithmetic. A part of a set has
-    // few problems, of which two may be without force by chance.
+    // few problems, of which two may be without force by chance, or with the wide tolerance one row's: they
+    // share what flattens their scores.
     const bool is_float16 = arithmetic_type == DataType::kFloat16;
-    const std::size_t share = is_float16 ? 12 : 25;
-    EXPECT_LE(without_force, 2 + number / share) << "problems whose comparison zeros would have passed";
+    const std::size_t by_chance = is_float16 ? kProblemsPerRow : 2, share = is_float16 ? 12 : 25;
+    EXPECT_LE(without_force, by_chance + number / share)
+        << "problems whose comparison zeros would have passed";
     // Vulkan lets devices truncate, so that all rounding errors add up in one direction.
     if (is_float16 && capabilities().rounds_float16_to_nearest) {
       EXPECT_LT(largest_share, 0.8) << "the tolerance of float16 arithmetic has a margin";

@@ -345,6 +345,23 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
   return matches_reference(runtime, problem, plan.value(), options);
 }
 
+namespace {
+
+/// What a second look at wrong results says: whether they came late, and whether they come each time.
+std::string told_again(harness::ProblemRun& run, const harness::Runnable& plan,
+                       const harness::RowSelection& rows) {
+  const auto verdict = [&]() -> std::string {
+    const Result<harness::CheckReport> report = run.check(rows);
+    return !report.ok() ? report.error().message : report.value().passed() ? "right" : "wrong";
+  };
+  std::string text = "; looked at again: " + verdict();
+  if (const Result<void> s = run.poison_outputs(); !s.ok()) return text + "; " + s.error().message;
+  if (const Result<double> s = run.execute(plan); !s.ok()) return text + "; " + s.error().message;
+  return text + "; executed again: " + verdict();
+}
+
+}  // namespace
+
 testing::AssertionResult matches_reference(const Runtime& runtime, const Problem& problem,
                                            const harness::Runnable& plan, const RunOptions& options) {
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, problem);
@@ -367,7 +384,10 @@ testing::AssertionResult matches_reference(const Runtime& runtime, const Problem
   if (options.largest_share != nullptr) {
     *options.largest_share = std::max(*options.largest_share, report.value().largest_share);
   }
-  if (!report.value().passed()) return failure(problem, options, report.value().to_string());
+  if (!report.value().passed()) {
+    return failure(problem, options,
+                   report.value().to_string() + told_again(*run, plan, rows_to_check(problem)));
+  }
   if (report.value().rows_not_zero > 0 && report.value().elements_telling == 0) {
     return failure(problem, options, kWithoutForce);
   }
