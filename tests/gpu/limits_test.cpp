@@ -79,9 +79,17 @@ TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
   options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
   run_part({"b3 hq4 hkv2 33x65 d32 lse", "b3 hq4 hkv2 33x65 d32 f16 layout=bshd causal lse",
             "b3 hq4 hkv2 33x65 d32 kv_lengths=65,0,20 causal align=bottom-right",
-            "b2 hq6 hkv3 33x65 d32 mask=f16:h3qk alibi=times-mask lse",
             "b4 hq8 hkv1 203x65 d32 causal align=7 pad=8"},
            options);
+}
+
+/// Which head's mask a head has depends on its number in the whole problem.
+TEST_P(Limits, MasksOfFewerHeadsInSeveralWindows) {
+  const std::uint64_t range = is_on_matrix_units() ? 12 * 1024 : 24 * 1024;
+  RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.max_storage_buffer_range = range; });
+  options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
+  EXPECT_TRUE(
+      runs_right(runtime(), fitted("b2 hq6 hkv3 33x65 d32 mask=f16:h3qk alibi=times-mask lse"), options));
 }
 
 /// Whether an element is dropped depends on its place in the whole problem.
