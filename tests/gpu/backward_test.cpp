@@ -298,6 +298,16 @@ TEST_P(BackwardOnMatrices, Magnitudes) {
   }
 }
 
+/// AMD's loads of matrices want neighbouring elements of a column, so visited rows are staged transposed.
+/// Each part of the lists has this form, as a CPU.
+TEST_P(BackwardOnMatrices, RowsStagedTransposed) {
+  if (std::string_view(GetParam()) != "matrix") GTEST_SKIP() << "matrix2 stages no rows in this way";
+  const Device device = device_with([](Capabilities& c) { c.vendor_id = detail::kVendorAmd; });
+  const Problem problem = parsed("hq4 hkv2 37x70 d24 dv40 f16 causal lse");
+  if (is_beyond_matrices(with_gradients(problem.desc))) GTEST_SKIP() << "wider than its heads on a CPU";
+  expect_gradients(problem, with_gradients(problem.desc), options(), device);
+}
+
 TEST_P(BackwardOnMatrices, EveryShapeThatTheDeviceLists) {
   for (const MatrixShape& shape : capabilities().matrix_shapes) {
     if (shape.a_type != "f16" || shape.result_type != "f32" || shape.scope != "subgroup") continue;

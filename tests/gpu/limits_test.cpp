@@ -89,7 +89,7 @@ TEST_P(Limits, MasksOfFewerHeadsInSeveralWindows) {
   RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.max_storage_buffer_range = range; });
   options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
   EXPECT_TRUE(
-      runs_right(runtime(), fitted("b2 hq6 hkv3 33x65 d32 mask=f16:h3qk alibi=times-mask lse"), options));
+      runs_right(runtime(), typed("b2 hq6 hkv3 33x65 d32 mask=f16:h3qk alibi=times-mask lse"), options));
 }
 
 /// Whether an element is dropped depends on its place in the whole problem.
