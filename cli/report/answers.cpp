@@ -74,7 +74,7 @@ std::vector<Comparison> comparisons(const Json& report) {
   return all;
 }
 
-/// "matrix2 is the fastest", or each of several with its problem. Empty where no problem had a choice.
+/// "decode is the fastest", or each of several with its problem. Empty where no problem had a choice.
 std::string fastest(const Json& report) {
   const std::vector<Comparison> all = comparisons(report);
   std::set<std::string> kernels;

@@ -90,7 +90,7 @@ class BackwardPlan : public PlanOf<BackwardPlan, BackwardDesc, BackwardTensors> 
   [[nodiscard]] DataType probability_type() const;
   /// Keys of a chunk.
   [[nodiscard]] std::uint32_t chunk_keys() const;
-  /// Whether matrix2 leaves gradients of scores in the workspace, for 5 products in place of 7
+  /// Whether the kernel leaves gradients of scores in the workspace, for 5 products in place of 7
   /// (PlanOptions::chunk_keys).
   [[nodiscard]] bool keeps_gradients() const;
   using PlanOf::range_bytes;

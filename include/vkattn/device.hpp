@@ -70,8 +70,8 @@ struct DeviceDesc {
   VkDeviceSize parameter_size = 0;    ///< bytes from there on
   void* parameter_data = nullptr;     ///< where byte parameter_offset is mapped
   /// @}
-  /// What a Runtime on this device and driver has found (Capabilities::row_layouts). Block sizes of matrix2
-  /// that need to know it are refused without it; its others do without.
+  /// What a Runtime on this device and driver has found (Capabilities::row_layouts). Block sizes that need to
+  /// know it (with TileSizes::columns, on matrix units) are refused without it.
   std::span<const RowLayout> row_layouts;
 };
 

@@ -111,8 +111,8 @@ class Plan {
   /// Whether the plan can be recorded.
   [[nodiscard]] bool is_compiled() const noexcept;
 
-  /// The kernel's name (decode, lane, lane_decode, tile, matrix or matrix2), which lives as long as the plan;
-  /// empty for operations that have one kernel alone, and where no product is to be computed.
+  /// The kernel's name (KernelRefusal::kernel has all), which lives as long as the plan; empty for operations
+  /// that have one kernel alone, and where no product is to be computed.
   [[nodiscard]] std::string_view kernel_name() const;
   /// Operation, kernel, types, dims and block sizes in words, and a hash of the code, its constants, the
   /// subgroup size that it asks for and the execution modes that the device offers. With one driver it is

@@ -152,7 +152,7 @@ class Runtime {
   [[nodiscard]] Result<typename Desc::Plan> make_plan(const Desc& desc,
                                                       const typename Desc::Plan::Options& options = {}) const;
   /// Has the device show where it keeps the rows of matrices, for all block sizes of attention that need to
-  /// know it (columns of matrix2's staged tiles). device() tells it from then on, so that
+  /// know it (with TileSizes::columns, on matrix units). device() tells it from then on, so that
   /// tuning_candidates() lists these block sizes. make_plan() does the same for block sizes that its options
   /// or a tuning file ask for. Nothing runs without RuntimeOptions::self_tests. Errors: a lost device, a
   /// broken rule of the descriptor.

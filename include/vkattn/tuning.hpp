@@ -22,7 +22,9 @@ struct TileSizes {
   std::uint32_t columns = 0;    ///< threads along the keys of a block; of matrix2, lanes that share a row
   std::uint32_t rows = 0;  ///< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup
   std::uint32_t keys = 0;  ///< keys of a step or block; of the tile kernel, keys of an invocation
-  std::uint32_t dims = 0;  ///< head dims staged at a time
+  /// Head dims staged at a time. Of matrix2, with `columns`: heads of up to so many dims have their scores
+  /// computed a tile ahead.
+  std::uint32_t dims = 0;
   [[nodiscard]] bool operator==(const TileSizes&) const = default;  ///< equal in every member
 };
 
@@ -35,8 +37,8 @@ struct TileSizes {
 
 /// A kernel and its block sizes.
 struct KernelTile {
-  std::string kernel;  ///< its name: decode, lane, lane_decode, tile, matrix or matrix2
-  TileSizes tile;      ///< as the tile table has them
+  std::string kernel;                                                ///< its name, see KernelRefusal::kernel
+  TileSizes tile;                                                    ///< as the tile table has them
   [[nodiscard]] bool operator==(const KernelTile&) const = default;  ///< equal in every member
 };
 

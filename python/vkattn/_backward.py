@@ -53,7 +53,7 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
     Sums are float32, in an order that does not change: equal inputs give equal bits.
 
     Returns Gradients. Each gradient has the shape and type of its array; a broadcast array gets the sum.
-    kernel: lane, tile, matrix or matrix2.
+    kernel: as attention()'s, without decode and lane_decode.
 
         >>> output, lse = vkattn.attention(q, k, v, return_lse=True)
         >>> grads = vkattn.attention_backward(numpy.ones_like(output), q, k, v, output, lse)

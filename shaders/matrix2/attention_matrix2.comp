@@ -50,7 +50,8 @@ void compute_scores(out ScoreMatrix scores, int first_key, bool masked) {
 void process_tile(int first_key, bool masked) {
   ScoreMatrix scores;
   compute_scores(scores, first_key, masked);
-  update_softmax(scores, masked);
+  raise_references(scores);
+  exponentiate(scores, masked);
   if (kHasDropout) coopMatPerElementNV(scores, scores, keep, first_key);
   const ProbabilityMatrix probabilities = ProbabilityMatrix(scores);
   [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {

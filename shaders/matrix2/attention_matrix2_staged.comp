@@ -26,6 +26,17 @@
 //   memory         1/64 byte of K and V, as above
 //   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/16, and one of Q K^T 96 / 128 * 2 / kKeys = 3/64 of Q
 //
+// With rows in lanes and scores a tile ahead (kScoresAhead): a tile's keys are staged a tile earlier, and its scores computed
+// among the exponentials of the tile before. Example: 4 subgroups, 32 rows x 32 keys, 4 rows of a lane, 64 dims in Q, K and V.
+//   a tile:  values to registers . maxima . exponentials and next scores . values to the stage, keys after the next to
+//            registers | sums . these keys to the stage |
+//   registers      of a lane, with scores twice: (kRows * (value dims + 2 * kKeys) + kRows * held dims / 2 + kKeys *
+//                  block dims / 2) / 32 + 12 + 8 = (4096 + 1024 + 256) / 32 + 20 = 188. At 64 keys 268: too many
+//   shared memory  16 * max(128 * 9, 32 * (9 + 9)) = 18,432, as much as without
+//   time           of a workgroup's tile on an H100, by count: 400 cycles of matrix units, 256 of exponentials, 160 of other
+//                  arithmetic. 200 of the 400 go beside the exponentials: at most a quarter, where no other workgroup fills
+//                  these gaps. Two of them fit the registers of an SM, without scores ahead three. No GPU has timed it
+//
 // Not taken, by these sums: all queries in registers, 260; all in the stage, 52,224 bytes of NVIDIA's 49,152; 64 keys at 128
 // dims, 260 registers without any query.
 // Tried on an H100 and lost (docs/trials/h100.md): values fetched after the softmax, 155 TFLOP/s in place of 168; 4 subgroups
@@ -62,9 +73,19 @@ void compute_scores(out ScoreMatrix scores) {
   }
 }
 
+ScoreMatrix next_scores;  // with kScoresAhead, of the staged keys
+
+void compute_next_scores() {
+  if (kScoresAhead) compute_scores(next_scores);
+}
+
+// Products of the next scores need nothing of the exponentials, so a compiler can mix both. Masked steps have them later:
+// if they come before this tile's softmax, lavapipe 26.1 gives wrong results.
 void compute_probabilities(inout ScoreMatrix scores, int first_key, bool masked) {
   finish_scores(scores, first_key, masked);
-  update_softmax(scores, masked);
+  raise_references(scores);
+  if (!masked) compute_next_scores();
+  exponentiate(scores, masked);
   if (kHasDropout) coopMatPerElementNV(scores, scores, keep, first_key);
 }
 
@@ -76,13 +97,18 @@ void accumulate_values(ProbabilityMatrix probabilities) {
   }
 }
 
-// Processes one tile whose keys are staged and whose values are not. Stages the keys of the following tile.
+// Processes one tile whose values are not staged yet. The staged keys are its own or, with kScoresAhead, those of the next tile:
+// the last tile has none, and computes scores that nobody reads. Stages the following keys.
 void process_tile(int first_key, int following_key, bool sees, bool masked) {
   fetch_values(first_key);
   ProbabilityMatrix probabilities = ProbabilityMatrix(0.0);
   if (sees) {
     ScoreMatrix scores;
-    compute_scores(scores);
+    if (kScoresAhead) {
+      scores = next_scores;
+    } else {
+      compute_scores(scores);
+    }
     if (masked) {
       compute_probabilities(scores, first_key, true);
     } else {
@@ -90,6 +116,7 @@ void process_tile(int first_key, int following_key, bool sees, bool masked) {
     }
     probabilities = ProbabilityMatrix(scores);
   }
+  if (masked) compute_next_scores();
   place_values();
   fetch_keys(following_key);
   workgroup_barrier();  // values are complete; keys were read
@@ -122,10 +149,20 @@ void main() {
   fetch_keys(first_key);
   place_keys();
   workgroup_barrier();  // the first keys are complete
+  int staged_key = first_key;
+  if (kScoresAhead) {
+    staged_key = next_step(walk, first_key);
+    fetch_keys(staged_key);
+    compute_next_scores();
+    workgroup_barrier();  // the first keys were read
+    place_keys();
+    workgroup_barrier();  // the second keys are complete
+  }
   while (first_key < keys.end) {  // tested at both ends, see lib/key_walk.glsl
-    const int following_key = next_step(walk, first_key);
+    const int following_key = next_step(walk, staged_key);
     process_tile(first_key, following_key, sees_step(own, first_key), is_masked(own, first_key));
-    first_key = following_key;
+    first_key = kScoresAhead ? staged_key : following_key;
+    staged_key = following_key;
     if (first_key >= keys.end) break;
   }
   store_rows();

@@ -121,6 +121,9 @@ void finish_scores(inout ScoreMatrix scores, int first_key, bool masked) {
 
 #if VKATTN_MATRIX2_ROWS_IN_LANES
 
+// Whether a tile's scores are computed before the softmax of the tile before it.
+layout(constant_id = VKATTN_SPEC_MATRIX2_SCORES_AHEAD) const bool kScoresAhead = false;
+
 QueryMatrix queries[kHeldBlocks == 0 ? 1 : kHeldBlocks];
 
 const uint kScores = kRows * kKeys / kLanes;  // components of a lane
@@ -169,10 +172,8 @@ void raise_references(ScoreMatrix scores) {
   if (subgroupAny(is_raised)) change_references(references);
 }
 
-// Turns scores into probabilities and raises the rows' references. Probabilities are summed before they are rounded: rounded
-// ones would put the log-sum-exp off by 2^-11.
-void update_softmax(inout ScoreMatrix scores, bool masked) {
-  raise_references(scores);
+// Turns scores into probabilities. They are summed before they are rounded: rounded ones would put the log-sum-exp off by 2^-11.
+void exponentiate(inout ScoreMatrix scores, bool masked) {
   [[unroll]] for (uint i = 0; i < kScores; ++i) {
     const float reference = row_reference[score_row(i)];
     const float element = looks_for_hidden(masked) ? masked_probability(0u, 0u, scores[i], reference)
@@ -218,6 +219,8 @@ void divide_sums() {
 
 #else
 
+const bool kScoresAhead = false;
+
 QueryMatrix queries[kHeadBlocks];
 RowMatrix row_reference;
 RowMatrix row_sum;
@@ -244,9 +247,8 @@ void raise_references(ScoreMatrix scores) {
   change_references(reference);
 }
 
-// Turns scores into probabilities and raises the rows' references.
-void update_softmax(inout ScoreMatrix scores, bool masked) {
-  raise_references(scores);
+// Turns scores into probabilities.
+void exponentiate(inout ScoreMatrix scores, bool masked) {
   ScoreMatrix references;
   VKATTN_SPREAD_ROWS(references, row_reference);
   if (looks_for_hidden(masked)) {

@@ -166,6 +166,7 @@
 #define VKATTN_SPEC_MATRIX2_SUBGROUPS 56    // subgroups of a workgroup of the staged form
 #define VKATTN_SPEC_MATRIX2_QUERY_LOADS8 57
 #define VKATTN_SPEC_MATRIX2_HELD_BLOCKS 58  // blocks of head dims of which queries stay in registers; the others are staged
+#define VKATTN_SPEC_MATRIX2_SCORES_AHEAD 59  // scores are computed a tile ahead
 
 // Of kernels that keep numbers of rows in lanes, see lib/matrix_lane_rows.glsl.
 #define VKATTN_SPEC_LANE_ROWS_COUNT 62

@@ -67,8 +67,6 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
     return wide ? message(base, "_wide") : backward_shader(desc, capabilities, base);
   };
   BackwardKernel kernel;
-  kernel.name = "lane";
-  kernel.rows.name = "rows";
   kernel.rows.shader = shader("backward_lane_rows");
   kernel.rows.workgroup_size = threads;
   kernel.rows.constants = {{VKATTN_SPEC_STEP_ROWS, owned},
@@ -76,7 +74,6 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
                            {VKATTN_SPEC_MASKED_STEP, masked},
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.row_tile = threads * owned;
-  kernel.keys.name = "keys";
   kernel.keys.shader = shader("backward_lane_keys");
   kernel.keys.workgroup_size = threads;
   kernel.keys.constants = {{VKATTN_SPEC_STEP_KEYS, owned},
@@ -141,10 +138,7 @@ bool writes_out(const BackwardDesc& desc, const Capabilities& capabilities) {
 BackwardKernel tile_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
                            const BackwardEntry& entry) {
   BackwardKernel kernel;
-  kernel.name = "tile";
-  kernel.rows.name = "rows";
   kernel.rows.shader = backward_shader(desc, capabilities, "backward_tile_rows");
-  kernel.keys.name = "keys";
   kernel.keys.shader = backward_shader(desc, capabilities, "backward_tile_keys");
   const auto set = [&](PassConfig& pass, const BackwardTile& tile) {
     pass.workgroup_size = tile.threads;
@@ -198,11 +192,16 @@ std::array<NamedKernel, 4> ordered(const AttentionDesc& desc, const Capabilities
   return {kMatrix2, kMatrix, kTile, kLane};
 }
 
-// Refuses a form that this build of the library has left out, by its shader's name.
+// The kernel's configuration, with its names. Refuses a form that this build of the library has left out, by
+// its shader's name.
 Result<BackwardKernel> configured(const NamedKernel& kernel, const BackwardDesc& desc,
                                   const Capabilities& capabilities) {
   auto made = kernel.configure(desc, capabilities);
   if (!made) return made;
+  made->name = kernel.name;
+  made->numbers.name = "row numbers";
+  made->rows.name = "rows";
+  made->keys.name = "keys";
   for (const PassConfig* pass : {&made->numbers, &made->rows, &made->keys}) {
     if (pass->shader.empty()) continue;
     if (const auto code = built_shader(shader_binaries(), pass->shader); !code) return code.error();

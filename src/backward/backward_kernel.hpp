@@ -54,7 +54,8 @@ struct BackwardKernel {
 /// One common 16-bit type of Q, K, V and dO, or the reason against.
 [[nodiscard]] Result<void> check_one_matrix_type(const BackwardDesc& desc);
 
-/// The forms on matrix units: each gives its configuration for a problem on a device, or the reason against.
+/// The forms on matrix units: each gives its configuration for a problem on a device, without names, or the
+/// reason against.
 /// @{
 [[nodiscard]] Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc,
                                                                const Capabilities& capabilities);

@@ -200,9 +200,6 @@ Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const
   const auto keys = choose_block(kMatrixKeyBlocks, pass, false, capabilities);
   if (!keys) return keys.error();
   BackwardKernel kernel;
-  kernel.name = "matrix";
-  kernel.rows.name = "rows";
-  kernel.keys.name = "keys";
   set_pass(desc, capabilities, *rows, "backward_matrix_rows", kernel.rows);
   set_pass(desc, capabilities, *keys, "backward_matrix_keys", kernel.keys);
   kernel.row_tile = rows->block.owned;

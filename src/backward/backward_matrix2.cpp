@@ -135,12 +135,8 @@ std::string summary_of(const PairPass& pass, std::string_view owned, std::string
 
 BackwardKernel kernel_of(const BackwardDesc& desc, const PairPass& rows, const PairPass& keys) {
   BackwardKernel kernel;
-  kernel.name = "matrix2";
-  kernel.numbers.name = "row numbers";
   kernel.numbers.shader = "backward_row_numbers";
   kernel.numbers.workgroup_size = 64;
-  kernel.rows.name = "rows";
-  kernel.keys.name = "keys";
   set_pass(desc, rows, "backward_matrix2_rows", kernel.rows);
   set_pass(desc, keys, "backward_matrix2_keys", kernel.keys);
   kernel.row_tile = rows.block.owned;

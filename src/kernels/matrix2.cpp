@@ -40,6 +40,7 @@ struct Matrix2Tile {
   std::uint32_t head_block = 0, value_block = 0;
   std::uint32_t head_dims = 0, value_dims = 0;  // whole blocks
   std::uint32_t held_blocks = 0;                // of head dims, of which queries stay in registers
+  std::uint32_t ahead_dims = 0;                 // not 0 if scores are computed a tile ahead
   RowLayout layout;                             // lane_rows is not 0 if numbers of rows stand in lanes
 
   [[nodiscard]] bool is_staged() const { return subgroups != 0; }
@@ -51,10 +52,10 @@ struct Matrix2Tile {
   [[nodiscard]] std::uint32_t lanes() const { return is_staged() ? invocations / subgroups : invocations; }
   // Registers of an invocation: sums, scores and the rows' numbers; queries; one operand of K or V, or the
   // references in the shape of the scores; in the staged form also its part of a tile on the way. With rows
-  // in lanes there are no such references, but an operand of queries that do not stay. A register holds two
-  // 16-bit elements.
+  // in lanes there are no such references, but an operand of queries that do not stay, and scores of two
+  // tiles if they are computed ahead. A register holds two 16-bit elements.
   [[nodiscard]] std::uint32_t held_registers() const {
-    const std::uint32_t accumulators = rows * (value_dims + keys);
+    const std::uint32_t accumulators = rows * (value_dims + keys * (ahead_dims != 0 ? 2 : 1));
     const std::uint32_t loaded = keys * std::max(head_block, value_block) / 2;
     const std::uint32_t fetched = is_staged() ? keys * std::max(head_dims, value_dims) / 2 / invocations : 0;
     const std::uint32_t held = accumulators + rows * held_dims() / 2;
@@ -90,6 +91,7 @@ std::optional<Matrix2Tile> sized_tile(const AttentionDesc& desc, const Capabilit
   tile.invocations = tile.is_staged() ? size.subgroups * lanes : size.threads;
   tile.rows = size.rows;
   tile.keys = size.keys;
+  tile.ahead_dims = size.dims;
   if (!tile.is_staged() && entry.workgroup_invocations != tile.invocations) return std::nullopt;
   // Mesa 26.1 reduces the rows of a matrix wrongly where it is of more than 8 rows and of more than 8
   // columns. Numbers in lanes are not reduced in this way.
@@ -245,6 +247,14 @@ bool fits_registers(const Matrix2Tile& tile, const Capabilities& capabilities) {
   return capabilities.is_cpu() || tile.held_registers() <= kMaxHeldRegisters;
 }
 
+// Scores of a tile ahead take registers, so they are for heads of up to as many dims as the size says.
+Result<void> check_ahead(const AttentionDesc& desc, const TileSizes& size) {
+  if (size.dims == 0 || (size.columns != 0 && desc.head_dim <= size.dims)) return {};
+  return unsupported("computes scores a tile ahead (dims ", size.dims, ") for heads of up to ", size.dims,
+                     " dims, with numbers of rows in lanes (columns); here heads have ", desc.head_dim,
+                     " dims, and columns is ", size.columns);
+}
+
 // Compares two tiles that leave half of their rows idle, or need more registers than there are.
 bool is_better(const Matrix2Tile& a, const Matrix2Tile& b, const Capabilities& capabilities) {
   const bool fits = fits_registers(a, capabilities);
@@ -266,6 +276,10 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
       continue;
     }
     if (size.subgroups != 0 && !is_float16) continue;  // a binary more for what few need
+    if (const Result<void> ahead = check_ahead(desc, size); !ahead) {
+      refusal = ahead.error();
+      continue;
+    }
     const auto tile = find_tile(desc, capabilities, size, refusal);
     if (!tile) continue;
     const bool is_idle =
@@ -309,6 +323,7 @@ void add_specialization(const AttentionDesc& desc, const Matrix2Tile& tile, Spec
     add(VKATTN_SPEC_LANE_ROWS_LANE_BITS, tile.layout.lane_bits);
     add(VKATTN_SPEC_LANE_ROWS_SCORE_BITS, tile.layout.score_row_bits);
     add(VKATTN_SPEC_LANE_ROWS_SUM_BITS, tile.layout.sum_row_bits);
+    add(VKATTN_SPEC_MATRIX2_SCORES_AHEAD, tile.ahead_dims != 0);
     return;
   }
   // Rows are rows of memory where no other query head shares the KV head. A window may start at any of them,
@@ -321,7 +336,8 @@ void add_specialization(const AttentionDesc& desc, const Matrix2Tile& tile, Spec
 std::string lane_words(const Matrix2Tile& tile) {
   if (!tile.has_rows_in_lanes()) return "";
   return message("numbers of ", tile.layout.lane_rows, " rows in a lane, queries of ", tile.held_dims(),
-                 " of ", tile.head_dims, " dims in registers, ");
+                 " of ", tile.head_dims, " dims in registers, ",
+                 tile.ahead_dims != 0 ? "scores a tile ahead, " : "");
 }
 
 }  // namespace
@@ -352,7 +368,8 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   const bool staged = tile->is_staged();
   KernelConfig config;
   const std::uint32_t columns = tile->has_rows_in_lanes() ? lanes_of_row(tile->layout) : 0;
-  config.tile = {staged ? 0 : tile->invocations, tile->subgroups, columns, tile->rows, tile->keys, 0};
+  config.tile = {
+      staged ? 0 : tile->invocations, tile->subgroups, columns, tile->rows, tile->keys, tile->ahead_dims};
   config.uses_matrix_units = true;
   config.shader = feature_form(desc, shader_name(operand, *tile, writes_out_steps(capabilities)));
   config.block_mask_keys = tile->keys;

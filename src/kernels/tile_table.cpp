@@ -49,10 +49,11 @@ constexpr TileSizes staged(std::uint32_t subgroups, std::uint32_t rows, std::uin
   return {0, subgroups, 0, rows, keys, 0};
 }
 
-// With numbers of rows in lanes, of which `columns` share a row.
+// With numbers of rows in lanes, of which `columns` share a row. Heads of up to `dims` dims have their scores
+// computed a tile ahead.
 constexpr TileSizes lanes(std::uint32_t subgroups, std::uint32_t columns, std::uint32_t rows,
-                          std::uint32_t keys) {
-  return {0, subgroups, columns, rows, keys, 0};
+                          std::uint32_t keys, std::uint32_t dims = 0) {
+  return {0, subgroups, columns, rows, keys, dims};
 }
 
 constexpr std::array kTable{
@@ -169,6 +170,8 @@ constexpr std::array kTable{
     TileEntry{"matrix2", {DeviceClass::kNone}, lanes(8, 4, 16, 64)},
     TileEntry{"matrix2", {DeviceClass::kNone}, lanes(8, 4, 16, 128)},
     TileEntry{"matrix2", {DeviceClass::kNone}, lanes(4, 4, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kNone}, lanes(4, 4, 32, 32, 64)},
+    TileEntry{"matrix2", {DeviceClass::kNone}, lanes(8, 4, 16, 64, 128)},
     // Emulated matrices are unrolled by the compiler, so small ones; the last for the widest heads.
     TileEntry{"matrix2", {DeviceClass::kCpu}, staged(2, 8, 16)},
     TileEntry{"matrix2", {DeviceClass::kCpu}, staged(4, 8, 32)},

@@ -278,7 +278,7 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
 }
 
 class BackwardOnMatrices : public AnyBackwardTest {};
-INSTANTIATE_TEST_SUITE_P(Kernels, BackwardOnMatrices, testing::Values("matrix", "matrix2"), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, BackwardOnMatrices, testing::ValuesIn(kOnMatrixUnits), kernel_test_name);
 
 /// Dims around those of matrices, and blocks that fit beside wide heads.
 TEST_P(BackwardOnMatrices, HeadDims) {

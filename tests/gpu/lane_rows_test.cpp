@@ -20,9 +20,11 @@ class LaneRows : public GpuTest {
     return reason.empty() ? "" : "matrix2 cannot run with rows in lanes here: " + reason;
   }
 
-  /// The tile with as many columns as lanes share a row here.
-  [[nodiscard]] static TileSizes tile(std::uint32_t subgroups, std::uint32_t rows, std::uint32_t keys) {
-    return {0, subgroups, tiles_with_rows_in_lanes(capabilities()).front().columns, rows, keys, 0};
+  /// The tile with as many columns as lanes share a row here. Heads of up to `dims` dims have scores computed
+  /// a tile ahead.
+  [[nodiscard]] static TileSizes tile(std::uint32_t subgroups, std::uint32_t rows, std::uint32_t keys,
+                                      std::uint32_t dims = 0) {
+    return {0, subgroups, tiles_with_rows_in_lanes(capabilities()).front().columns, rows, keys, dims};
   }
   [[nodiscard]] static RunOptions in(const TileSizes& tile) { return {.kernel = "matrix2", .tile = tile}; }
 
@@ -65,32 +67,53 @@ TEST_F(LaneRows, EveryTileIsRight) {
                        {tile(2, 32, 16), "h2 70x129 d72 f16 alibi sinks dropout=0.2 lse"},
                        {tile(1, 32, 8), "h2 50x200 d32 f16 mask=bits:hqk hidden=0.8 block=16 lse"},
                        {tile(4, 32, 16), "b2 h2 33x129 d31 dv33 f16 page=17 kv_lengths=3,129"},
-                       {tile(1, 32, 16), "h2 50x70 d64 f16 cache=e4m3 causal output=f32"}})) {
+                       {tile(1, 32, 16), "h2 50x70 d64 f16 cache=e4m3 causal output=f32"},
+                       {tile(2, 16, 16, 64), "hq4 hkv2 70x200 d64 f16 causal align=bottom-right lse"},
+                       {tile(4, 8, 32, 64), "h2 37x160 d64 f16 lse"},
+                       {tile(4, 16, 8, 32), "b2 hq4 hkv2 70x90 d32 f16 kv_lengths=90,0 window=9,4 sinks lse"},
+                       {tile(1, 32, 16, 24), "h2 40x100 d24 dv40 f16 mask=bits:hqk hidden=0.9 block=16 lse"},
+                       {tile(2, 8, 16, 128), "h2 33x17 d96 dv24 f16 page=17 softcap=4 dropout=0.2"},
+                       {tile(2, 8, 8, 64), "h2 50x75 d50 f16 cache=e4m3 causal output=f32"}})) {
     probe_rows_of(runtime(), sizes);
     RunOptions options = in(sizes);
     options.inspect = [](const AttentionPlan& plan) {
       EXPECT_TRUE(has(plan.describe(), "rows in a lane")) << plan.describe();
+      EXPECT_EQ(has(plan.describe(), "scores a tile ahead"), plan.tile().dims != 0) << plan.describe();
     };
     EXPECT_TRUE(runs_right(runtime(), problem, options)) << to_string(sizes);
   }
 }
 
 TEST_F(LaneRows, InParts) {
-  RunOptions options = in(tile(2, 16, 16));
-  options.kv_splits = 4;
-  EXPECT_TRUE(runs_right(runtime(), "h2 5x193 d16 f16 lse sinks", options));
+  for (const std::uint32_t dims : {0U, 16U}) {
+    RunOptions options = in(tile(2, 16, 16, dims));
+    options.kv_splits = 4;
+    EXPECT_TRUE(runs_right(runtime(), "h2 5x193 d16 f16 lse sinks", options)) << dims;
+  }
+}
+
+/// The first tile is the last, or one before it, or there is none. Some subgroups have no row, or see the
+/// next tile but not this one.
+TEST_F(LaneRows, FewTilesWithScoresAhead) {
+  for (const char* const problem :
+       {"h2 20x16 d16 f16 lse", "20x17 d16 f16 lse", "33x48 d16 f16 causal lse",
+        "33x48 d16 f16 window=0,3 lse", "b3 7x40 d16 f16 kv_lengths=0,1,33 lse sinks", "40x1 d16 f16 lse"})
+    EXPECT_TRUE(runs_right(runtime(), problem, in(tile(2, 16, 16, 16))));
 }
 
 /// Some blocks of the queries' dims are in registers, the others in shared memory.
 TEST_F(LaneRows, QueriesInTwoPlaces) {
-  const TileSizes sizes = tile(2, 8, 8);
-  probe_rows_of(runtime(), sizes);
-  RunOptions options = in(sizes);
-  options.inspect = [](const AttentionPlan& plan) {
-    if (capabilities().subgroup_size != 8) return;  // more lanes have room for all
-    EXPECT_TRUE(has(plan.describe(), "queries of 64 of 112 dims in registers")) << plan.describe();
-  };
-  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 20x40 d112 f16 causal align=bottom-right lse", options));
+  for (const auto& [dims, held] : {std::pair{0U, "64"}, {112U, "48"}}) {
+    const TileSizes sizes = tile(2, 8, 8, dims);
+    probe_rows_of(runtime(), sizes);
+    RunOptions options = in(sizes);
+    options.inspect = [held = held](const AttentionPlan& plan) {
+      if (capabilities().subgroup_size != 8) return;  // more lanes have room for all
+      const std::string words = "queries of " + std::string(held) + " of 112 dims in registers";
+      EXPECT_TRUE(has(plan.describe(), words)) << plan.describe();
+    };
+    EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 20x40 d112 f16 causal align=bottom-right lse", options));
+  }
 }
 
 /// The device with another layout of all matrices.
@@ -108,20 +131,21 @@ std::uint32_t with_first_bits_swapped(std::uint32_t bits) {
 /// Rows of a lane may stand in any order, if it is the same for scores and sums. In another order, or in the
 /// wrong lanes, results are wrong: the self-test that each configuration passes before its first use tells.
 TEST_F(LaneRows, PermutedLayouts) {
-  const TileSizes sizes = tile(2, 16, 16);
   const AttentionDesc desc = parsed("h2 64x64 d32 f16 lse").desc;
-  EXPECT_TRUE(passes_self_test(runtime().device(), desc, sizes));
-  RunOptions options = in(sizes);
-  options.device = device_of_layout(runtime(), [](RowLayout& layout) {
-    layout.score_row_bits = with_first_bits_swapped(layout.score_row_bits);
-    layout.sum_row_bits = with_first_bits_swapped(layout.sum_row_bits);
-  });
-  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 37x129 d32 f16 causal lse sinks", options));
-  EXPECT_TRUE(passes_self_test(*options.device, desc, sizes));
-  const Device swapped = device_of_layout(runtime(), [](RowLayout& layout) {
-    layout.score_row_bits = with_first_bits_swapped(layout.score_row_bits);
-  });
-  EXPECT_FALSE(passes_self_test(swapped, desc, sizes));
+  for (const TileSizes& sizes : {tile(2, 16, 16), tile(2, 16, 16, 32)}) {
+    EXPECT_TRUE(passes_self_test(runtime().device(), desc, sizes));
+    RunOptions options = in(sizes);
+    options.device = device_of_layout(runtime(), [](RowLayout& layout) {
+      layout.score_row_bits = with_first_bits_swapped(layout.score_row_bits);
+      layout.sum_row_bits = with_first_bits_swapped(layout.sum_row_bits);
+    });
+    EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 37x129 d32 f16 causal lse sinks", options));
+    EXPECT_TRUE(passes_self_test(*options.device, desc, sizes));
+    const Device swapped = device_of_layout(runtime(), [](RowLayout& layout) {
+      layout.score_row_bits = with_first_bits_swapped(layout.score_row_bits);
+    });
+    EXPECT_FALSE(passes_self_test(swapped, desc, sizes));
+  }
 }
 
 TEST_F(LaneRows, TheRuntimeProbesWhatAPlanNeeds) {

@@ -155,7 +155,7 @@ TEST_F(MakePlanOnMatrices, SelfTestsCarryWhatProblemsDoToTheirScores) {
                                     " sequences query_lengths=40 kv_lengths=60",
                                     " sequences=queries query_lengths=40"};
   std::ptrdiff_t lines = 1;  // the first line says what the file is
-  for (const char* const kernel : {"matrix", "matrix2"}) {
+  for (const char* const kernel : kOnMatrixUnits) {
     options_.kernel = kernel;
     if (!reason_against(runtime, kernel, kMatrixProblem).empty()) continue;
     std::vector<std::string> problems{std::string(kMatrixProblem) + kDropout};
@@ -243,7 +243,7 @@ class Times : public MakePlan {
   void SetUp() override {
     MakePlan::SetUp();
     if (IsSkipped()) return;
-    for (const char* const kernel : {"matrix", "matrix2"}) {
+    for (const char* const kernel : kOnMatrixUnits) {
       if (reason_against(runtime(), kernel, kMatrixProblem).empty()) kernels_.push_back(kernel);
     }
     if (kernels_.size() < 2) GTEST_SKIP() << "the device runs fewer than two kernels on matrix units";

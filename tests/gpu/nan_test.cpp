@@ -110,7 +110,7 @@ TEST_P(Nan, ScoresOfMinusInfinityHide) {
 }
 
 class MatrixNan : public MatrixKernelTest {};
-INSTANTIATE_TEST_SUITE_P(Kernels, MatrixNan, testing::Values("matrix", "matrix2"), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, MatrixNan, testing::ValuesIn(kOnMatrixUnits), kernel_test_name);
 
 TEST_P(MatrixNan, StrictNonfiniteRefusesTheKernel) {
   PlanOptions options{.kernel = kernel(), .strict_nonfinite = true};

@@ -73,7 +73,7 @@ TEST_F(RuntimeTest, DisablingCooperativeMatricesTurnsTheirKernelsOff) {
   unsetenv("VKATTN_DISABLE_EXTENSIONS");
   for (const DeviceInfo& device : devices) EXPECT_FALSE(device.capabilities.cooperative_matrix);
   EXPECT_FALSE(other.device().capabilities().cooperative_matrix);
-  for (const char* kernel : {"matrix", "matrix2"}) {
+  for (const char* kernel : kOnMatrixUnits) {
     EXPECT_FALSE(reason_against(other, kernel, "64x64 d64 f16").empty()) << kernel;
   }
 }

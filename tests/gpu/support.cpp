@@ -262,7 +262,8 @@ std::string reason_against_lanes(const Runtime& runtime, const AttentionDesc& de
 
 namespace {
 
-// The plan in the first of the form's block sizes that the device takes.
+// The plan in the first of the form's block sizes that the device takes. An odd number of keys has scores
+// computed a tile ahead.
 Result<AttentionPlan> make_plan_in_lanes(const Runtime& runtime, const AttentionDesc& desc,
                                          const RunOptions& options) {
   if (const std::string reason = reason_against_lanes(runtime, desc); !reason.empty())
@@ -271,7 +272,8 @@ Result<AttentionPlan> make_plan_in_lanes(const Runtime& runtime, const Attention
   with_tile.kernel = "matrix2";
   Result<AttentionPlan> plan = Error{ErrorCode::kUnsupported, {}, "matrix2: no rows in lanes"};
   const Device device = options.device.value_or(runtime.device());
-  for (const TileSizes& tile : tiles_with_rows_in_lanes(device.capabilities())) {
+  for (TileSizes tile : tiles_with_rows_in_lanes(device.capabilities())) {
+    if (desc.kv_length % 2 != 0) tile.dims = static_cast<std::uint32_t>(kMaxHeadDim);
     with_tile.tile = tile;
     plan = make_plan(runtime, desc, with_tile);
     if (plan.ok()) break;

@@ -36,6 +36,8 @@ inline constexpr const char* kRowsInLanes = "matrix2_lanes";
 }
 /// Kernels on matrix units. They take 16-bit types, and matrix also quantised K and V. Not every device has
 /// them.
+inline constexpr const char* kOnMatrixUnits[] = {"matrix", "matrix2"};
+/// These and that form.
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2", kRowsInLanes};
 
 /// Executions of one plan that must give the same bits.

@@ -255,18 +255,47 @@ TEST(RowLayouts, AreUsedWhereBlockSizesAskForThem) {
   }
 }
 
+TEST(RowLayouts, ScoresATileAheadAreForNarrowHeads) {
+  const Capabilities device = probed({32, 32, 16, 32, 4, 3, 1 | 4 << 4, 1 | 2 << 4});
+  const auto configure = [&](const char* problem, const TileSizes& tile) {
+    return configure_matrix2(desc_of(problem), device, {&tile, 1});
+  };
+  const TileSizes ahead{0, 4, 4, 32, 32, 64};
+  const KernelConfig config = must(configure("h8 1024x1024 d64 f16", ahead));
+  EXPECT_EQ(config.tile, ahead);
+  EXPECT_EQ(config.shader, "attention_matrix2_staged_lanes");
+  EXPECT_EQ(config.shared_bytes, 18432U);
+  EXPECT_TRUE(has(config.summary, "queries of 64 of 64 dims in registers, scores a tile ahead"));
+  EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX2_SCORES_AHEAD), 1U);
+  const KernelConfig without = must(configure("h8 1024x1024 d64 f16", {0, 4, 4, 32, 32, 0}));
+  EXPECT_EQ(constant(without, VKATTN_SPEC_MATRIX2_SCORES_AHEAD), 0U);
+  EXPECT_EQ(without.shared_bytes, config.shared_bytes);
+  // Scores of two tiles leave fewer registers for queries.
+  const KernelConfig wide = must(configure("h8 1024x1024 d112 f16", {0, 4, 4, 32, 32, 112}));
+  EXPECT_LT(constant(wide, VKATTN_SPEC_MATRIX2_HELD_BLOCKS),
+            constant(must(configure("h8 1024x1024 d112 f16", {0, 4, 4, 32, 32, 0})),
+                     VKATTN_SPEC_MATRIX2_HELD_BLOCKS));
+  EXPECT_TRUE(is_refused(configure("h8 1024x1024 d65 f16", ahead), ErrorCode::kUnsupported,
+                         {"dims 64", "heads have 65 dims"}));
+  for (const TileSizes& other : {TileSizes{0, 4, 0, 16, 64, 64}, TileSizes{128, 0, 0, 64, 64, 64}}) {
+    EXPECT_TRUE(
+        is_refused(configure("h8 1024x1024 d64 f16", other), ErrorCode::kUnsupported, {"columns is 0"}));
+  }
+}
+
 /// No GPU has measured the form, so it is a candidate for tuning, and nobody's default.
 TEST(RowLayouts, AreNoDefault) {
   const Capabilities device =
       changed(probed({32, 32, 16, 32, 4, 3, 0x41, 0x21}), [](auto& c) { c.matrix2_workgroup_scope = false; });
-  for (const char* problem : {"h8 1024x1024 d64 f16", "h8 1024x1024 d128 f16 page=16", "4x4 d128 f16"}) {
+  for (const auto& [problem, forms] :
+       {std::pair{"h8 1024x1024 d64 f16", 2U}, {"h8 1024x1024 d128 f16 page=16", 1U}, {"4x4 d128 f16", 1U}}) {
     const AttentionDesc desc = desc_of(problem);
     const KernelConfig config = must(configure_matrix2(desc, device, table_tiles("matrix2", desc, device)));
     EXPECT_EQ(config.tile.columns, 0U) << problem;
     if (!built_shader(shader_binaries(), "attention_matrix2_staged_lanes")) continue;  // no candidate either
     std::size_t found = 0;
     for (const KernelTile& candidate : tuning_candidates(desc, device)) found += candidate.tile.columns == 4;
-    EXPECT_EQ(found, 1U) << problem << ": the one whose layout is known";
+    EXPECT_EQ(found, forms) << problem << ": the one whose layout is known, and with scores a tile ahead";
     found = 0;
     for (const KernelTile& candidate : tuning_candidates(desc, with_workgroup_scope()))
       found += candidate.tile.columns == 4;

@@ -16,7 +16,7 @@ typedef struct vkattn_plan vkattn_plan;
 /** A kernel that must not be used, and why, for messages. Plans of every kind with kernels take a refusal of any of these
     names, also of a kernel that the kind does not have, and refuse other names. */
 typedef struct vkattn_kernel_refusal {
-  const char* kernel; /**< its name: decode, lane, lane_decode, tile, matrix or matrix2 */
+  const char* kernel; /**< its name, see vkattn_plan_options.kernel */
   const char* reason; /**< one sentence */
 } vkattn_kernel_refusal;
 
@@ -32,7 +32,9 @@ typedef struct vkattn_tile_sizes {
       rows,
       /** keys of a step or block; of the tile kernel keys of an invocation; of a product `inner` of a step */
       keys,
-      dims;         /**< head dims staged at a time; of a product its stages */
+      /** head dims staged at a time; of matrix2, with `columns`: heads of up to so many dims have their scores computed a
+          tile ahead; of a product its stages */
+      dims;
 } vkattn_tile_sizes;
 
 /** A kernel and its block sizes. */
