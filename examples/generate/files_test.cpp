@@ -6,8 +6,7 @@
 #include <random>
 
 #include "generate/generate_test.hpp"
-#include "generate/room.hpp"
-#include "generate/utf8_stream.hpp"
+#include "generate/weights.hpp"
 
 namespace generate {
 
@@ -237,7 +236,7 @@ void test_room(const Path& checkpoint) {
   const Weights weights = decoder::checked(Weights::find(model, file, std::nullopt));
   constexpr std::uint64_t kMuch = std::uint64_t{1} << 40U, kCache = std::uint64_t{1} << 30U;
   Room room{"a GPU", kCache, kMuch, "ask for less"};
-  GraphOptions options;
+  decoder::GraphOptions options;
   const auto expect_refusal = [&](const std::string& words, std::uint64_t workspaces = 0) {
     const auto status = check_room(room, model, weights, options, workspaces);
     const std::string got = status.ok() ? "" : status.error().message;

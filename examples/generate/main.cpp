@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "decoder/files.hpp"
 #include "decoder/terminal.hpp"
+#include "decoder/text.hpp"
 #include "generate/session.hpp"
 
 namespace {

@@ -7,71 +7,39 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "decoder/files.hpp"
+#include "decoder/text.hpp"
 
 namespace generate {
 
 namespace {
 
+using decoder::refusal;
 using Json = nlohmann::json;
 
-Family llama_family(const char* architecture, bool has_qkv_biases) {
-  return {.architecture = architecture,
-          .embedding = "model.embed_tokens",
-          .positions = nullptr,
-          .head = "lm_head",
-          .last_norm = "model.norm",
-          .layer = "model.layers.",
-          .attention_norm = "input_layernorm",
-          .post_attention = nullptr,
-          .mlp_norm = "post_attention_layernorm",
-          .post_mlp = nullptr,
-          .qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
-          .up = {"mlp.gate_proj", "mlp.up_proj"},
-          .out = "self_attn.o_proj",
-          .down = "mlp.down_proj",
-          .has_means = false,
-          .is_gemma = false,
-          .is_input_first = false,
-          .has_all_biases = false,
-          .has_qkv_biases = has_qkv_biases};
-}
-
-Family gemma_family() {
-  Family family = llama_family("Gemma2ForCausalLM", false);
-  family.post_attention = "post_attention_layernorm";
-  family.mlp_norm = "pre_feedforward_layernorm";
-  family.post_mlp = "post_feedforward_layernorm";
-  family.is_gemma = true;
-  return family;
-}
-
-Family gpt2_family() {
-  return {.architecture = "GPT2LMHeadModel",
-          .embedding = "wte",
-          .positions = "wpe",
-          .head = "lm_head",
-          .last_norm = "ln_f",
-          .layer = "h.",
-          .attention_norm = "ln_1",
-          .post_attention = nullptr,
-          .mlp_norm = "ln_2",
-          .post_mlp = nullptr,
-          .qkv = {"attn.c_attn"},
-          .up = {"mlp.c_fc"},
-          .out = "attn.c_proj",
-          .down = "mlp.c_proj",
-          .has_means = true,
-          .is_gemma = false,
-          .is_input_first = true,
-          .has_all_biases = true,
-          .has_qkv_biases = true};
-}
-
 const std::array<Family, 5>& families() {
-  static const std::array<Family, 5> all = {
-      llama_family("LlamaForCausalLM", false), llama_family("MistralForCausalLM", false),
-      llama_family("Qwen2ForCausalLM", true), gemma_family(), gpt2_family()};
+  static const std::array<Family, 5> all = {{{},
+                                             {.architecture = "MistralForCausalLM"},
+                                             {.architecture = "Qwen2ForCausalLM", .has_qkv_biases = true},
+                                             {.architecture = "Gemma2ForCausalLM",
+                                              .post_attention = "post_attention_layernorm",
+                                              .mlp_norm = "pre_feedforward_layernorm",
+                                              .post_mlp = "post_feedforward_layernorm",
+                                              .is_gemma = true},
+                                             {.architecture = "GPT2LMHeadModel",
+                                              .embedding = "wte",
+                                              .positions = "wpe",
+                                              .last_norm = "ln_f",
+                                              .layer = "h.",
+                                              .attention_norm = "ln_1",
+                                              .mlp_norm = "ln_2",
+                                              .qkv = {"attn.c_attn"},
+                                              .up = {"mlp.c_fc"},
+                                              .out = "attn.c_proj",
+                                              .down = "mlp.c_proj",
+                                              .has_means = true,
+                                              .is_input_first = true,
+                                              .has_all_biases = true,
+                                              .has_qkv_biases = true}}};
   return all;
 }
 
@@ -190,7 +158,7 @@ std::string set_numbers(Model& model, const Json& config) {
       value<std::string>(config, is_gpt2 ? "activation_function" : "hidden_activation",
                          value<std::string>(config, "hidden_act", is_gpt2 ? "gelu_new" : "silu"));
   if (activation == "gelu_new" || activation == "gelu_pytorch_tanh")
-    model.activation = Activation::kGelu;
+    model.activation = decoder::Activation::kGelu;
   else if (activation != "silu")
     return "the activation '" + activation + "' is not known; silu, gelu_new and gelu_pytorch_tanh are";
   model.is_tied = value(config, "tie_word_embeddings", model.family->is_gemma || is_gpt2);
@@ -221,6 +189,8 @@ vkattn::Result<Model> model_of(const Json& config) {
   }
   Model model;
   model.family = &*family;
+  model.is_gated = family->up.size() > 1;
+  model.scales_embedding = family->is_gemma;
   std::string wrong = set_sizes(model, config);
   if (wrong.empty()) wrong = set_numbers(model, config);
   if (!wrong.empty()) return refusal(wrong);
@@ -241,10 +211,6 @@ vkattn::Result<void> add_more_ends(Model& model, const std::filesystem::path& pa
 }
 
 }  // namespace
-
-vkattn::Error refusal(const std::string& what) {
-  return {vkattn::ErrorCode::kInvalidArgument, 0, what};
-}
 
 vkattn::Result<Model> read_model(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";

@@ -5,17 +5,19 @@
 #include <numeric>
 #include <thread>
 
-#include "decoder/runtime.hpp"
 #include "decoder/terminal.hpp"
-#include "generate/utf8_stream.hpp"
+#include "decoder/text.hpp"
 #include "picture/heat_map.hpp"
 
 namespace generate {
 
 using decoder::checked;
 using decoder::Clock;
+using decoder::Graph;
+using decoder::GraphOptions;
 using decoder::refuse;
 using decoder::seconds_since;
+using decoder::Texts;
 
 namespace {
 
@@ -45,14 +47,11 @@ std::uint64_t device_memory(const vkattn::Runtime& runtime) {
 std::string printable(const std::string& text, bool is_terminal) {
   if (!is_terminal) return text;
   std::string shown;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = [&](std::size_t at) {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-    };
-    const bool has_two = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;  // C1, in UTF-8
-    const bool has_one = (byte(i) < 0x20 || byte(i) == 0x7f) && text[i] != '\n' && text[i] != '\t';
-    shown += has_one || has_two ? '?' : text[i];
-    if (has_two) ++i;
+  const auto characters = decoder::characters_of(text);
+  for (const std::string_view each : *characters) {
+    const bool is_c0 = (each < " " && each != "\n" && each != "\t") || each == "\x7f";
+    const bool is_c1 = each >= "\xc2\x80" && each < "\xc2\xa0";
+    shown += is_c0 || is_c1 ? "?" : each;
   }
   return shown;
 }
@@ -67,7 +66,8 @@ Speaker::Speaker(const Options& options)
       graph_options_(sizes()),
       checkpoint_(checked(Checkpoint::open(options.folder))),
       weights_(checked(Weights::find(model_, checkpoint_, type_named(options.weights)))) {
-  runtime_.emplace(decoder::make_runtime(options.device, options.validation));
+  runtime_.emplace(
+      checked(vkattn::Runtime::create({.device = options.device, .validation = options.validation})));
   const auto begin = Clock::now();
   const vkattn::Capabilities& device = runtime_->device().capabilities();
   room_ = {device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
@@ -78,10 +78,9 @@ Speaker::Speaker(const Options& options)
   graph_.emplace(*runtime_, model_, weights_, graph_options_);
   prepare();
   decoder::ProgressLine line;
-  weights_.upload(*runtime_, checkpoint_, [&](double share) {
-    if (line.is_due()) line.show("uploading " + megabytes(weights_.bytes()) + " of weights", share);
+  weights_.upload(*runtime_, [&](double share) {
+    line.tell("uploading " + megabytes(weights_.bytes()) + " of weights", share);
   });
-  line.remove();
   loading_ = seconds_since(begin);
 }
 
@@ -131,18 +130,11 @@ GraphOptions Speaker::sizes() const {
 void Speaker::prepare() {
   std::int64_t rows = 0;
   for (const auto& prompt : prompts_) rows += static_cast<std::int64_t>(prompt.size());
-  decoder::ProgressLine line;
-  graph_->plans().on_compile = [&](std::size_t n, std::size_t all) {
-    if (line.is_due())
-      line.show("compiling " + std::to_string(n) + " of " + std::to_string(all) + " plans", -1);
-  };
   graph_->plans().on_workspace = [&](std::uint64_t bytes) { check_room(bytes); };
   (void)graph_->pass(Graph::Pass::kStep);
   if (rows % graph_options_.chunk > 1) (void)graph_->pass(Graph::Pass::kFew);
   if (rows >= graph_options_.chunk) (void)graph_->pass(Graph::Pass::kChunk);
   graph_->plans().compile();
-  line.remove();
-  graph_->plans().on_compile = {};
 }
 
 void Speaker::check_room(std::uint64_t workspaces) const {
@@ -151,58 +143,24 @@ void Speaker::check_room(std::uint64_t workspaces) const {
 
 void Speaker::execute_in_frames(const decoder::Steps& steps) {
   constexpr auto kFrame = std::chrono::microseconds(16667);
-  std::vector<vkattn::DispatchInfo> dispatches;
-  for (const decoder::Step& step : steps)
-    dispatches.insert(dispatches.end(), step.dispatches.begin(), step.dispatches.end());
-  if (!frames_) frames_.emplace(dispatches);
+  if (!frames_) frames_.emplace(dispatches_of(steps));
   for (frames_->restart(); !frames_->is_done();) {
     const auto begin = Clock::now();
     const vkattn::RecordOptions slice = frames_->next(options_.frame_budget_ms * 1e6);
-    const double ns = checked(runtime_->execute([&](VkCommandBuffer commands) {
-                        record_all(commands, steps, slice);
-                      })).front();
+    const double ns = execute(*runtime_, steps, slice);
     frames_->measured(slice, ns);
     slices_.push_back(ns / 1e6);
     std::this_thread::sleep_until(begin + kFrame);  // the rest of the frame is the game's
   }
 }
 
-void Speaker::execute(Graph::Pass pass, bool chooses) {
-  decoder::Steps steps = graph_->pass(pass);
-  graph_->plans().compile();  // of a pass that prepare() did not foresee
-  if (chooses) steps.insert(steps.end(), graph_->choice().begin(), graph_->choice().end());
-  if (options_.frame_budget_ms > 0 && pass == Graph::Pass::kStep) return execute_in_frames(steps);
-  (void)checked(runtime_->execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
-}
-
 void Speaker::read(Texts& texts) {
-  std::int64_t left = 0, most = 0;
-  const std::size_t count = texts.tokens.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    left += texts.left(i);
-    most = std::max(most, texts.left(i));
-  }
-  using Pass = Graph::Pass;
-  const Pass pass = most <= 1 ? Pass::kStep : left < graph_options_.chunk ? Pass::kFew : Pass::kChunk;
-  std::int64_t room = graph_->rows_of(pass);
-  Rows rows;
-  std::vector<std::size_t> whole;  // texts that are read to their ends
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t taken = std::min(room, texts.left(i));
-    const auto begin = texts.tokens[i].begin() + texts.read[i];
-    rows.tokens.insert(rows.tokens.end(), begin, begin + taken);
-    rows.counts.push_back(taken);
-    rows.positions.push_back(texts.read[i]);
-    texts.read[i] += taken;
-    room -= taken;
-    if (taken > 0 && texts.left(i) == 0) whole.push_back(i);
-  }
-  graph_->write(rows, options_.sampling);
-  execute(pass, !whole.empty());
-  if (whole.empty()) return;
-  const std::vector<std::uint32_t> tokens = graph_->chosen();
-  for (const std::size_t i : whole) texts.chosen[i] = tokens[i];
-  ++options_.sampling.draw;
+  graph_->read(texts, options_.sampling, [&](Graph::Pass pass, const decoder::Steps& steps) {
+    if (options_.frame_budget_ms > 0 && pass == Graph::Pass::kStep)
+      execute_in_frames(steps);
+    else
+      (void)execute(*runtime_, steps);
+  });
 }
 
 Outcome Speaker::run() {
@@ -234,18 +192,13 @@ bool Speaker::read_prompts(Texts& texts) {
   const auto begin = Clock::now();
   decoder::ProgressLine line;
   for (std::size_t done = 0; done < prompt_tokens_;) {
-    if (decoder::Interrupts::came()) {
-      line.remove();
-      return false;
-    }
-    if (line.is_due())
-      line.show(
-          "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
-          static_cast<double>(done) / static_cast<double>(prompt_tokens_));
+    if (decoder::Interrupts::came()) return false;
+    line.tell(
+        "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
+        static_cast<double>(done) / static_cast<double>(prompt_tokens_));
     read(texts);
     done = static_cast<std::size_t>(std::accumulate(texts.read.begin(), texts.read.end(), std::int64_t{0}));
   }
-  line.remove();
   first_token_ = seconds_since(begin);
   return true;
 }
@@ -283,7 +236,7 @@ void Speaker::write_texts(Texts& texts, Outcome& outcome) {
     }
     flush();
     if (std::ranges::find(writes, true) == writes.end()) break;
-    if (count > 1 && line.is_due()) line.show("token " + std::to_string(step) + " of each text", -1);
+    if (count > 1) line.tell("token " + std::to_string(step) + " of each text");
     read(texts);
   }
   decoding_ = seconds_since(begin);
@@ -342,7 +295,7 @@ void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
               {});
   const decoder::Steps& steps = graph.pass(Graph::Pass::kChunk);
   graph.plans().compile();
-  (void)checked(runtime_->execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
+  (void)execute(*runtime_, steps);
   const std::vector<float> weights = graph.shown();
   vkattn::picture::HeatMap map;
   map.title = "What the tokens look at in layer " + std::to_string(options.shown_layer);

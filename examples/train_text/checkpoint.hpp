@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train_text/model.hpp"
+#include "train_text/parameters.hpp"
 
 namespace train_text {
 

@@ -29,7 +29,7 @@ std::vector<Parameter> list_parameters(const Shape& shape) {
   };
   add("token_embedding.weight", shape.vocabulary, width, 0.5F);
   add("position_embedding.weight", shape.context, width, 0.1F);
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+  for (std::size_t layer = 0; layer < static_cast<std::size_t>(shape.layers); ++layer) {
     const std::string block = block_name(layer);
     add(block + "attention.in_proj_weight", 3 * width, width, deviation(width));
     add(block + "attention.out_proj.weight", width, width, deviation(width) * depth);
@@ -43,12 +43,13 @@ std::vector<Parameter> list_parameters(const Shape& shape) {
 
 }  // namespace
 
-std::string block_name(std::int64_t layer) {
+std::string block_name(std::size_t layer) {
   return "blocks." + std::to_string(layer) + ".";
 }
 
 Parameters::Parameters(const vkattn::Runtime& runtime, const Shape& shape)
-    : parameters_(list_parameters(shape)),
+    : shape_(shape),
+      parameters_(list_parameters(shape)),
       size_(parameters_.back().offset + parameters_.back().elements()),
       values(runtime, size_),
       gradients(runtime, size_),
@@ -81,10 +82,14 @@ std::int64_t Parameters::count() const {
   return count;
 }
 
+const Parameter& Parameters::at(std::string_view name) const {
+  return *std::ranges::find(parameters_, name, &Parameter::name);
+}
+
 vkattn::BufferRange Parameters::range(const Floats& array, std::string_view name) const {
-  const auto found = std::ranges::find(parameters_, name, &Parameter::name);
-  vkattn::BufferRange range = array.range(found->offset);
-  range.size = static_cast<VkDeviceSize>(found->elements()) * sizeof(float);
+  const Parameter& found = at(name);
+  vkattn::BufferRange range = array.range(found.offset);
+  range.size = static_cast<VkDeviceSize>(found.elements()) * sizeof(float);
   return range;
 }
 

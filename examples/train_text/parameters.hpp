@@ -1,16 +1,17 @@
 // The numbers that are learned.
 #pragma once
 
-#include <vkattn/runtime.hpp>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "train_text/steps.hpp"
+#include "decoder/arrays.hpp"
 
 namespace train_text {
+
+using decoder::Floats;
+using decoder::Indices;
 
 // The sizes of a model.
 struct Shape {
@@ -40,8 +41,10 @@ class Parameters {
   // Sets the first values: normal numbers from a seed.
   void initialise(std::uint64_t seed) const;
 
+  [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
-  // The range of the parameter of that name, which must exist.
+  // The parameter of that name, which must exist, and its ranges.
+  [[nodiscard]] const Parameter& at(std::string_view name) const;
   [[nodiscard]] vkattn::BufferRange value(std::string_view name) const { return range(values, name); }
   [[nodiscard]] vkattn::BufferRange gradient(std::string_view name) const { return range(gradients, name); }
   // The number of elements of each array.
@@ -51,6 +54,7 @@ class Parameters {
 
  private:
   [[nodiscard]] vkattn::BufferRange range(const Floats& array, std::string_view name) const;
+  Shape shape_;
   std::vector<Parameter> parameters_;
   std::int64_t size_;
 
@@ -59,6 +63,6 @@ class Parameters {
 };
 
 // The prefix of a layer's parameters, such as "blocks.3.".
-[[nodiscard]] std::string block_name(std::int64_t layer);
+[[nodiscard]] std::string block_name(std::size_t layer);
 
 }  // namespace train_text

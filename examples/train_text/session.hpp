@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train_text/checkpoint.hpp"
+#include "train_text/text.hpp"
 
 namespace train_text {
 

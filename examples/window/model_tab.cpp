@@ -1,7 +1,6 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
-#include "generate/utf8_stream.hpp"
 #include "window/checks.hpp"
 #include "window/tabs.hpp"
 #include "window/writer.hpp"
@@ -197,7 +196,7 @@ void LiveModel::draw_controls() {
 }
 
 void LiveModel::record(const Frame& frame, Timer& timer) {
-  generate::Sampling sampling;
+  decoder::Sampling sampling;
   sampling.temperature = tab_.temperature;
   sampling.draw = static_cast<std::uint32_t>(tab_.tokens.size());
   writer_.record(frame, tab_.tokens, sampling, static_cast<double>(tab_.budget_ms) * 1e6, timer);

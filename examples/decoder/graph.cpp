@@ -1,8 +1,10 @@
-#include "generate/graph.hpp"
+#include "decoder/graph.hpp"
 
 #include <bit>
 #include <cmath>
 #include <numeric>
+
+#include "decoder/terminal.hpp"
 
 // SPIR-V of the shaders, which glslang writes as arrays of words.
 #include "activate_comp.h"
@@ -10,25 +12,12 @@
 #include "norm_comp.h"
 #include "sample_comp.h"
 
-namespace generate {
-
-using decoder::groups_of;
-using decoder::Step;
-using decoder::Steps;
-using decoder::word;
+namespace decoder {
 
 namespace {
 
-// The shaders, in the order of their table.
-enum class Shader { kEmbed, kNorm, kActivate, kSample };
-
-std::span<const decoder::ShaderRow> shader_table() {
-  static const std::array<decoder::ShaderRow, 4> table = {{{"embed", embed_comp, 5},
-                                                           {"norm", norm_comp, 5},
-                                                           {"activate", activate_comp, 2},
-                                                           {"sample", sample_comp, 3}}};
-  return table;
-}
+constexpr Shader kEmbedShader{"embed", embed_comp}, kNormShader{"norm", norm_comp},
+    kActivateShader{"activate", activate_comp}, kSampleShader{"sample", sample_comp};
 
 constexpr std::int64_t kPageSize = 64, kSmallPass = 16;
 
@@ -55,16 +44,15 @@ std::int64_t room_of(const vkattn::CacheLayout& layout, const GraphOptions& opti
   return layout.mapping == vkattn::KeyMapping::kRing ? layout.ring_length : options.context;
 }
 
-// Bytes of the keys, or of the values, of a layer.
-std::uint64_t layer_bytes(const Model& model, const GraphOptions& options, std::size_t layer) {
-  const std::int64_t elements =
-      room_of(layout_of(model, options, layer), options) * model.kv_heads * model.head_dim;
-  const auto blocks = static_cast<std::uint64_t>(elements) / vkattn::block_elements(options.cache);
-  return (blocks * vkattn::block_bytes(options.cache) + 3) / 4 * 4;
+std::uint64_t bytes_of(vkattn::DataType type, std::int64_t elements) {
+  const auto blocks = static_cast<std::uint64_t>(elements) / vkattn::block_elements(type);
+  return (blocks * vkattn::block_bytes(type) + 3) / 4 * 4;
 }
 
-std::uint32_t bits(float value) {
-  return std::bit_cast<std::uint32_t>(value);
+// Bytes of the keys, or of the values, of a layer.
+std::uint64_t layer_bytes(const Model& model, const GraphOptions& options, std::size_t layer) {
+  return bytes_of(options.cache,
+                  room_of(layout_of(model, options, layer), options) * model.kv_heads * model.head_dim);
 }
 
 // The type's number in embed.comp.
@@ -74,91 +62,72 @@ std::uint32_t type_word(vkattn::DataType type) {
 
 // Gemma's factor, rounded to the type of its weights as its authors' code does.
 float embedding_factor(const Model& model, vkattn::DataType type) {
-  if (!model.family->is_gemma) return 1;
+  if (!model.scales_embedding) return 1;
   const float root = std::sqrt(static_cast<float>(model.width));
   if (type == vkattn::DataType::kFloat16) return vkattn::half_to_float(vkattn::float_to_half(root));
   return type == vkattn::DataType::kBfloat16 ? vkattn::bfloat16_to_float(vkattn::float_to_bfloat16(root))
                                              : root;
 }
 
+// How many numbers each array has.
+std::array<std::int64_t, Graph::kNumbers> number_counts(const Model& model, const GraphOptions& options) {
+  const std::int64_t rows = options.chunk, weights = rows * options.context;  // of a pass, of one head
+  std::array<std::int64_t, Graph::kNumbers> counts{};
+  counts[Graph::kStream] = rows * model.width;
+  counts[Graph::kNormed] = std::max(rows, options.texts) * model.width;
+  counts[Graph::kQkv] = rows * model.qkv_width();
+  counts[Graph::kTurned] = counts[Graph::kAttended] = rows * model.query_width();
+  counts[Graph::kUp] = rows * model.up_width();
+  counts[Graph::kActive] = rows * model.hidden;
+  counts[Graph::kLogits] = options.texts * model.vocabulary;
+  counts[Graph::kFrequencies] = std::max<std::int64_t>(std::ssize(model.frequencies), 1);
+  // A pass may begin at any row, and has room for more rows than it writes.
+  counts[Graph::kShown] = options.shows_all
+                              ? model.layers * model.heads * options.context * options.context + weights
+                          : options.shown_layer < 0 ? 1
+                                                    : model.heads * weights;
+  return counts;
+}
+
+void add(Bytes& bytes, std::uint64_t count, std::uint64_t each) {
+  bytes.all += count * each;
+  bytes.largest = std::max(bytes.largest, each);
+}
+
 }  // namespace
+
+std::uint64_t Tensor::bytes() const {
+  return bytes_of(type, outputs * inputs);
+}
 
 Bytes cache_bytes(const Model& model, const GraphOptions& options) {
   Bytes bytes;
-  for (std::size_t layer = 0; layer < model.windows.size(); ++layer) {
-    const std::uint64_t each = layer_bytes(model, options, layer);
-    bytes.all += 2 * each;
-    bytes.largest = std::max(bytes.largest, each);
-  }
+  for (std::size_t layer = 0; layer < model.windows.size(); ++layer)
+    add(bytes, 2, layer_bytes(model, options, layer));
   return bytes;
 }
 
-namespace {
-
-std::int64_t shown_count(const Model& model, const GraphOptions& options) {
-  const std::int64_t rows = options.chunk * options.context;  // of a pass, of one head
-  // A pass may begin at any row, and has room for more rows than it writes.
-  if (options.shows_all) return model.layers * model.heads * options.context * options.context + rows;
-  return options.shown_layer < 0 ? 1 : model.heads * rows;
-}
-
-}  // namespace
-
-NumberCounts::NumberCounts(const Model& model, const GraphOptions& options)
-    : stream(options.chunk * model.width),
-      normed(std::max(options.chunk, options.texts) * model.width),
-      qkv(options.chunk * model.qkv_width()),
-      turned(options.chunk * model.query_width()),
-      attended(turned),
-      up(options.chunk * model.up_width()),
-      active(options.chunk * model.hidden),
-      logits(options.texts * model.vocabulary),
-      frequencies(std::max<std::int64_t>(static_cast<std::int64_t>(model.frequencies.size()), 1)),
-      shown(shown_count(model, options)) {}
-
-Bytes NumberCounts::bytes() const {
+Bytes number_bytes(const Model& model, const GraphOptions& options) {
   Bytes bytes;
-  for (const std::int64_t count :
-       {stream, normed, qkv, turned, attended, up, active, logits, frequencies, shown}) {
-    const std::uint64_t each = static_cast<std::uint64_t>(count) * sizeof(float);
-    bytes.all += each;
-    bytes.largest = std::max(bytes.largest, each);
-  }
+  for (const std::int64_t count : number_counts(model, options))
+    add(bytes, 1, static_cast<std::uint64_t>(count) * sizeof(float));
   return bytes;
 }
 
 Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& weights,
              const GraphOptions& options)
-    : Graph(runtime, model, weights, options, NumberCounts(model, options)) {}
-
-Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& weights,
-             const GraphOptions& options, const NumberCounts& counts)
     : runtime_(runtime),
       model_(model),
       weights_(weights),
       options_(options),
-      shaders_(runtime, shader_table()),
+      shaders_(runtime),
       plans_(runtime),
-      inputs_(runtime,
-              [&] {
-                std::int64_t size = 0;
-                for (int each = 0; each < kInputs; ++each) size += input_size(each);
-                return size;
-              }()),
+      inputs_(runtime, first_word(kInputs)),
       page_table_(runtime, options.texts * ((options.context + kPageSize - 1) / kPageSize)),
-      chosen_(runtime, options.texts),
-      stream_(runtime, counts.stream),
-      normed_(runtime, counts.normed),
-      qkv_(runtime, counts.qkv),
-      turned_(runtime, counts.turned),
-      attended_(runtime, counts.attended),
-      up_(runtime, counts.up),
-      active_(runtime, counts.active),
-      logits_(runtime, counts.logits),
-      frequencies_(runtime, counts.frequencies),
-      shown_(runtime, counts.shown) {
+      chosen_(runtime, options.texts) {
+  for (const std::int64_t count : number_counts(model, options)) numbers_.emplace_back(runtime, count);
   plans_.max_dispatch_ns = options.max_dispatch_ns;
-  if (!model.frequencies.empty()) frequencies_.write(model.frequencies);
+  if (!model.frequencies.empty()) numbers_[kFrequencies].write(model.frequencies);
   make_caches();
 }
 
@@ -169,8 +138,8 @@ void Graph::make_caches() {
   page_table_.write(pages);
   for (std::size_t layer = 0; layer < model_.windows.size(); ++layer) {
     const std::uint64_t bytes = layer_bytes(model_, options_, layer);
-    caches_.push_back({layout_of(model_, options_, layer), decoder::checked(runtime_.create_buffer(bytes)),
-                       decoder::checked(runtime_.create_buffer(bytes))});
+    caches_.push_back({layout_of(model_, options_, layer), checked(runtime_.create_buffer(bytes)),
+                       checked(runtime_.create_buffer(bytes))});
   }
 }
 
@@ -180,10 +149,14 @@ std::int64_t Graph::input_size(int input) const {
   return (std::max<std::int64_t>(count, 4) + kAligned - 1) / kAligned * kAligned;
 }
 
-vkattn::BufferRange Graph::input(int input) const {
+std::int64_t Graph::first_word(int input) const {
   std::int64_t first = 0;
   for (int each = 0; each < input; ++each) first += input_size(each);
-  vkattn::BufferRange range = inputs_.range(first);
+  return first;
+}
+
+vkattn::BufferRange Graph::input(int input) const {
+  vkattn::BufferRange range = inputs_.range(first_word(input));
   range.size = static_cast<VkDeviceSize>(input_size(input)) * sizeof(std::uint32_t);
   return range;
 }
@@ -195,7 +168,7 @@ void Graph::write(const Rows& rows, const Sampling& sampling) {
 
 void Graph::place_weights(std::int64_t position) {
   for (Shown& each : all_shown_) {
-    each.tensors.weights = shown_.range(each.first + position * options_.context);
+    each.tensors.weights = range(kShown, each.first + position * options_.context);
     each.rebind(each.tensors);
   }
 }
@@ -221,7 +194,7 @@ std::vector<std::uint32_t> Graph::words(const Rows& rows, const Sampling& sampli
   add(kBefore, before);
   add(kAfter, after);
   add(kLast, last);
-  add(kSettings, {sampling.seed, sampling.draw, bits(sampling.temperature), bits(sampling.top_p)});
+  add(kSettings, {sampling.seed, sampling.draw, word(sampling.temperature), word(sampling.top_p)});
   return all;
 }
 
@@ -234,56 +207,82 @@ const Steps& Graph::pass(Pass pass) {
   Steps& steps = passes_[pass];
   if (!steps.empty()) return steps;
   const std::int64_t rows = rows_of(pass);
-  const bool has_positions = model_.family->positions != nullptr;
-  const Matrix& table = weights_.embedding;
+  const bool has_positions = weights_.positions.exists();
+  const Tensor &table = weights_.embedding, &positions = has_positions ? weights_.positions : table;
   steps.push_back(shaders_.make_step(
-      Shader::kEmbed,
-      {input(kTokens), input(kPositions), table.buffer.range(),
-       has_positions ? weights_.positions.buffer.range() : table.buffer.range(), stream_.range()},
+      kEmbedShader, {input(kTokens), input(kPositions), table.range, positions.range, range(kStream)},
       groups_of(rows * model_.width),
       {word(rows), word(model_.width), type_word(table.type), has_positions ? 1U : 0U,
-       bits(embedding_factor(model_, table.type))}));
-  for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
-    add_attention(steps, layer, pass);
-    add_mlp(steps, layer, rows);
-  }
+       word(embedding_factor(model_, table.type))}));
+  for (std::size_t layer = 0; layer < caches_.size(); ++layer) add_layer(steps, layer, pass);
   if (!choice_.empty()) return steps;
+  const std::int64_t texts = options_.texts;
+  choice_.push_back(norm(weights_.last_norm, weights_.last_norm_bias, kStream, kNormed, texts, kGathers));
   choice_.push_back(
-      norm(weights_.last_norm, weights_.last_norm_bias, stream_, normed_, options_.texts, false, true));
-  choice_.push_back(product(weights_.head(), {}, normed_.range(), logits_.range(), options_.texts));
-  choice_.push_back(shaders_.make_step(Shader::kSample, {logits_.range(), input(kSettings), chosen_.range()},
-                                       options_.texts, {word(model_.vocabulary), bits(model_.last_softcap)}));
+      product(weights_.head.exists() ? weights_.head : table, {}, kNormed, kLogits, texts, false));
+  choice_.push_back(shaders_.make_step(kSampleShader, {range(kLogits), input(kSettings), chosen_.range()},
+                                       texts, {word(model_.vocabulary), word(model_.last_softcap)}));
   return steps;
 }
 
-std::vector<std::uint32_t> Graph::chosen() const {
-  std::vector<std::uint32_t> tokens = chosen_.read();
-  if (std::ranges::find(tokens, ~0U) != tokens.end()) {
-    std::fprintf(stderr,
-                 "\nthe logits are no numbers: the checkpoint holds infinities or NaN, or overflows\n");
-    std::exit(1);
+void Graph::read(Texts& texts, Sampling& sampling, const std::function<void(Pass, const Steps&)>& run) {
+  std::int64_t left = 0, most = 0;
+  for (std::size_t i = 0; i < texts.tokens.size(); ++i) {
+    left += texts.left(i);
+    most = std::max(most, texts.left(i));
   }
-  return tokens;
+  const Pass pass = most <= 1 ? Pass::kStep : left < options_.chunk ? Pass::kFew : Pass::kChunk;
+  std::int64_t room = rows_of(pass);
+  Rows rows;
+  std::vector<std::size_t> whole;  // texts that are read to their ends
+  for (std::size_t i = 0; i < texts.tokens.size(); ++i) {
+    const std::int64_t taken = std::min(room, texts.left(i));
+    const auto begin = texts.tokens[i].begin() + texts.read[i];
+    rows.tokens.insert(rows.tokens.end(), begin, begin + taken);
+    rows.counts.push_back(taken);
+    rows.positions.push_back(texts.read[i]);
+    texts.read[i] += taken;
+    room -= taken;
+    if (taken > 0 && texts.left(i) == 0) whole.push_back(i);
+  }
+  write(rows, sampling);
+  Steps steps = this->pass(pass);
+  if (!whole.empty()) steps.insert(steps.end(), choice_.begin(), choice_.end());
+  plans_.compile();  // of a pass that was not made before
+  run(pass, steps);
+  if (whole.empty()) return;
+  const std::vector<std::uint32_t> chosen = chosen_.read();
+  if (std::ranges::find(chosen, ~0U) != chosen.end())
+    refuse("\nthe logits are no numbers: the checkpoint holds infinities or NaN, or overflows");
+  for (const std::size_t i : whole) texts.chosen[i] = chosen[i];
+  ++sampling.draw;
 }
 
-Step Graph::product(const Matrix& matrix, const Vector& bias, const vkattn::BufferRange& x,
-                    const vkattn::BufferRange& y, std::int64_t rows, bool adds) {
-  vkattn::MatmulDesc desc{.rows = rows, .columns = matrix.all_outputs(), .inner = matrix.inputs};
+Step Graph::product(const Tensor& matrix, const Tensor& bias, Numbers x, Numbers y, std::int64_t rows,
+                    bool adds) {
+  vkattn::MatmulDesc desc{.rows = rows, .columns = matrix.outputs, .inner = matrix.inputs};
   desc.b.type = matrix.type;
-  // Blocks were made along the inputs, whatever the file has first.
-  if (!matrix.is_input_first || matrix.type != matrix.stored)
-    desc.b.strides = vkattn::MatrixStrides{0, 1, matrix.inputs};
-  desc.has_bias = bias.offset >= 0;
+  if (!matrix.is_input_first) desc.b.strides = vkattn::MatrixStrides{0, 1, matrix.inputs};
+  desc.has_bias = bias.exists();
   desc.accumulates = adds;
-  return plans_.step(desc, {.a = x, .b = matrix.buffer.range(), .bias = weights_.range(bias), .output = y});
+  return plans_.step(desc, {.a = range(x), .b = matrix.range, .bias = bias.range, .output = range(y)});
 }
 
-Step Graph::norm(const Vector& gain, const Vector& bias, const decoder::Floats& x, const decoder::Floats& y,
-                 std::int64_t rows, bool adds, bool gathers) {
+Step Graph::norm(const Tensor& gain, const Tensor& bias, Numbers x, Numbers y, std::int64_t rows,
+                 NormKind kind) {
   return shaders_.make_step(
-      Shader::kNorm, {x.range(), y.range(), weights_.range(gain), weights_.range(bias), input(kLast)}, rows,
-      {word(rows), word(model_.width), bias.offset >= 0 ? 1U : 0U, adds ? 1U : 0U, gathers ? 1U : 0U,
-       bits(model_.epsilon)});
+      kNormShader, {range(x), range(y), gain.range, bias.exists() ? bias.range : gain.range, input(kLast)},
+      rows,
+      {word(rows), word(model_.width), bias.exists() ? 1U : 0U, kind == kAdds ? 1U : 0U,
+       kind == kGathers ? 1U : 0U, word(model_.epsilon)});
+}
+
+// A product that is added to the stream, behind a norm if the model has one there.
+void Graph::add_to_stream(Steps& steps, const Tensor& matrix, const Tensor& bias, const Tensor& post_norm,
+                          Numbers x, std::int64_t rows) {
+  const bool has_norm = post_norm.exists();
+  steps.push_back(product(matrix, bias, x, has_norm ? kNormed : kStream, rows, !has_norm));
+  if (has_norm) steps.push_back(norm(post_norm, {}, kNormed, kStream, rows, kAdds));
 }
 
 // Of a pass: its rows, the most of one text, and where heads lie in the rows of q, k and v.
@@ -302,18 +301,21 @@ struct Graph::Heads {
   vkattn::TensorDesc in_qkv, alone;
 };
 
-void Graph::add_attention(Steps& steps, std::size_t layer, Pass pass) {
-  const std::int64_t rows = rows_of(pass);
-  const LayerWeights& weights = weights_.layers[layer];
-  const bool has_post = weights.post_attention.offset >= 0;
-  steps.push_back(norm(weights.attention_norm, weights.attention_norm_bias, stream_, normed_, rows));
-  steps.push_back(product(weights.qkv, weights.qkv_bias, normed_.range(), qkv_.range(), rows));
+void Graph::add_layer(Steps& steps, std::size_t layer, Pass pass) {
+  const Weights::Layer& weights = weights_.layers[layer];
   const Heads heads(*this, pass);
+  const std::int64_t rows = heads.rows, count = rows * model_.hidden;
+  steps.push_back(norm(weights.attention_norm, weights.attention_norm_bias, kStream, kNormed, rows));
+  steps.push_back(product(weights.qkv, weights.qkv_bias, kNormed, kQkv, rows, false));
   steps.push_back(append(caches_[layer], heads));
   steps.push_back(attend(layer, heads));
-  const decoder::Floats& target = has_post ? normed_ : stream_;
-  steps.push_back(product(weights.out, weights.out_bias, attended_.range(), target.range(), rows, !has_post));
-  if (has_post) steps.push_back(norm(weights.post_attention, {}, normed_, stream_, rows, true));
+  add_to_stream(steps, weights.out, weights.out_bias, weights.post_attention, kAttended, rows);
+  steps.push_back(norm(weights.mlp_norm, weights.mlp_norm_bias, kStream, kNormed, rows));
+  steps.push_back(product(weights.up, weights.up_bias, kNormed, kUp, rows, false));
+  steps.push_back(shaders_.make_step(
+      kActivateShader, {range(kUp), range(kActive)}, groups_of(count),
+      {word(count), word(model_.hidden), static_cast<std::uint32_t>(model_.activation), model_.is_gated}));
+  add_to_stream(steps, weights.down, weights.down_bias, weights.post_mlp, kActive, rows);
 }
 
 // Keys and values go to the cache. Queries and keys are turned by their positions.
@@ -338,16 +340,16 @@ Step Graph::append(const Cache& cache, const Heads& heads) {
     desc.rotary.magnitude = model_.rotary_magnitude;
   }
   vkattn::AppendTensors tensors;
-  tensors.query = qkv_.range();
-  tensors.query_output = turned_.range();
-  tensors.key = qkv_.range(model_.query_width());
-  tensors.value = qkv_.range(model_.query_width() + model_.kv_heads * model_.head_dim);
+  tensors.query = range(kQkv);
+  tensors.query_output = range(kTurned);
+  tensors.key = range(kQkv, model_.query_width());
+  tensors.value = range(kQkv, model_.query_width() + model_.kv_heads * model_.head_dim);
   tensors.cache_key = cache.key.range();
   tensors.cache_value = cache.value.range();
   tensors.positions = input(kBefore);
   tensors.cumulative_new_lengths = input(kCumulative);
   tensors.page_table = page_table_.range();
-  tensors.frequencies = frequencies_.range();
+  tensors.frequencies = range(kFrequencies);
   return plans_.step(desc, tensors);
 }
 
@@ -378,33 +380,19 @@ Step Graph::attend(std::size_t layer, const Heads& heads) {
   if (options_.shows_all || static_cast<std::int64_t>(layer) == options_.shown_layer)
     desc.weights = vkattn::WeightsStage::kProbabilities;
   vkattn::AttentionTensors tensors;
-  tensors.query = heads.turns ? turned_.range() : qkv_.range();
+  tensors.query = heads.turns ? range(kTurned) : range(kQkv);
   tensors.key = cache.key.range();
   tensors.value = cache.value.range();
-  tensors.output = attended_.range();
+  tensors.output = range(kAttended);
   tensors.kv_lengths = input(kAfter);
   tensors.cumulative_query_lengths = input(kCumulative);
   tensors.page_table = page_table_.range();
-  tensors.weights = shown_.range();
+  tensors.weights = range(kShown);
   if (!options_.shows_all) return plans_.step(desc, tensors);
   Shown& shown = all_shown_.emplace_back(
       Shown{tensors, static_cast<std::int64_t>(layer) * model_.heads * context * context, {}});
-  shown.tensors.weights = shown_.range(shown.first);
+  shown.tensors.weights = range(kShown, shown.first);
   return plans_.step(desc, shown.tensors, &shown.rebind);
 }
 
-void Graph::add_mlp(Steps& steps, std::size_t layer, std::int64_t rows) {
-  const LayerWeights& weights = weights_.layers[layer];
-  const bool has_post = weights.post_mlp.offset >= 0;
-  steps.push_back(norm(weights.mlp_norm, weights.mlp_norm_bias, stream_, normed_, rows));
-  steps.push_back(product(weights.up, weights.up_bias, normed_.range(), up_.range(), rows));
-  steps.push_back(
-      shaders_.make_step(Shader::kActivate, {up_.range(), active_.range()}, groups_of(rows * model_.hidden),
-                         {word(rows * model_.hidden), word(model_.hidden),
-                          static_cast<std::uint32_t>(model_.activation), model_.is_gated() ? 1U : 0U}));
-  const decoder::Floats& target = has_post ? normed_ : stream_;
-  steps.push_back(product(weights.down, weights.down_bias, active_.range(), target.range(), rows, !has_post));
-  if (has_post) steps.push_back(norm(weights.post_mlp, {}, normed_, stream_, rows, true));
-}
-
-}  // namespace generate
+}  // namespace decoder
