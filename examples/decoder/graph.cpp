@@ -70,13 +70,13 @@ float embedding_factor(const Model& model, vkattn::DataType type) {
 }
 
 // How many numbers each array has.
-std::array<std::int64_t, Graph::kNumbers> number_counts(const Model& model, const GraphOptions& options) {
+std::array<std::int64_t, Graph::kParts> number_counts(const Model& model, const GraphOptions& options) {
   const std::int64_t rows = options.chunk, weights = rows * options.context;  // of a pass, of one head
-  std::array<std::int64_t, Graph::kNumbers> counts{};
+  std::array<std::int64_t, Graph::kParts> counts{};
   counts[Graph::kStream] = rows * model.width;
   counts[Graph::kNormed] = std::max(rows, options.texts) * model.width;
   counts[Graph::kQkv] = rows * model.qkv_width();
-  counts[Graph::kTurned] = counts[Graph::kAttended] = rows * model.query_width();
+  counts[Graph::kQuery] = counts[Graph::kAttended] = rows * model.query_width();
   counts[Graph::kUp] = rows * model.up_width();
   counts[Graph::kActive] = rows * model.hidden;
   counts[Graph::kLogits] = options.texts * model.vocabulary;
@@ -161,11 +161,6 @@ vkattn::BufferRange Graph::input(int input) const {
   return range;
 }
 
-void Graph::write(const Rows& rows, const Sampling& sampling) {
-  inputs_.write(words(rows, sampling));
-  place_weights(rows.positions.front());
-}
-
 void Graph::place_weights(std::int64_t position) {
   for (Shown& each : all_shown_) {
     each.tensors.weights = range(kShown, each.first + position * options_.context);
@@ -245,11 +240,15 @@ void Graph::read(Texts& texts, Sampling& sampling, const std::function<void(Pass
     room -= taken;
     if (taken > 0 && texts.left(i) == 0) whole.push_back(i);
   }
-  write(rows, sampling);
+  inputs_.write(words(rows, sampling));
+  place_weights(rows.positions.front());
   Steps steps = this->pass(pass);
   if (!whole.empty()) steps.insert(steps.end(), choice_.begin(), choice_.end());
   plans_.compile();  // of a pass that was not made before
-  run(pass, steps);
+  if (run)
+    run(pass, steps);
+  else
+    (void)execute(runtime_, steps);
   if (whole.empty()) return;
   const std::vector<std::uint32_t> chosen = chosen_.read();
   if (std::ranges::find(chosen, ~0U) != chosen.end())
@@ -258,8 +257,7 @@ void Graph::read(Texts& texts, Sampling& sampling, const std::function<void(Pass
   ++sampling.draw;
 }
 
-Step Graph::product(const Tensor& matrix, const Tensor& bias, Numbers x, Numbers y, std::int64_t rows,
-                    bool adds) {
+Step Graph::product(const Tensor& matrix, const Tensor& bias, Part x, Part y, std::int64_t rows, bool adds) {
   vkattn::MatmulDesc desc{.rows = rows, .columns = matrix.outputs, .inner = matrix.inputs};
   desc.b.type = matrix.type;
   if (!matrix.is_input_first) desc.b.strides = vkattn::MatrixStrides{0, 1, matrix.inputs};
@@ -268,8 +266,7 @@ Step Graph::product(const Tensor& matrix, const Tensor& bias, Numbers x, Numbers
   return plans_.step(desc, {.a = range(x), .b = matrix.range, .bias = bias.range, .output = range(y)});
 }
 
-Step Graph::norm(const Tensor& gain, const Tensor& bias, Numbers x, Numbers y, std::int64_t rows,
-                 NormKind kind) {
+Step Graph::norm(const Tensor& gain, const Tensor& bias, Part x, Part y, std::int64_t rows, NormKind kind) {
   return shaders_.make_step(
       kNormShader, {range(x), range(y), gain.range, bias.exists() ? bias.range : gain.range, input(kLast)},
       rows,
@@ -279,7 +276,7 @@ Step Graph::norm(const Tensor& gain, const Tensor& bias, Numbers x, Numbers y, s
 
 // A product that is added to the stream, behind a norm if the model has one there.
 void Graph::add_to_stream(Steps& steps, const Tensor& matrix, const Tensor& bias, const Tensor& post_norm,
-                          Numbers x, std::int64_t rows) {
+                          Part x, std::int64_t rows) {
   const bool has_norm = post_norm.exists();
   steps.push_back(product(matrix, bias, x, has_norm ? kNormed : kStream, rows, !has_norm));
   if (has_norm) steps.push_back(norm(post_norm, {}, kNormed, kStream, rows, kAdds));
@@ -341,7 +338,7 @@ Step Graph::append(const Cache& cache, const Heads& heads) {
   }
   vkattn::AppendTensors tensors;
   tensors.query = range(kQkv);
-  tensors.query_output = range(kTurned);
+  tensors.query_output = range(kQuery);
   tensors.key = range(kQkv, model_.query_width());
   tensors.value = range(kQkv, model_.query_width() + model_.kv_heads * model_.head_dim);
   tensors.cache_key = cache.key.range();
@@ -380,7 +377,7 @@ Step Graph::attend(std::size_t layer, const Heads& heads) {
   if (options_.shows_all || static_cast<std::int64_t>(layer) == options_.shown_layer)
     desc.weights = vkattn::WeightsStage::kProbabilities;
   vkattn::AttentionTensors tensors;
-  tensors.query = heads.turns ? range(kTurned) : range(kQkv);
+  tensors.query = heads.turns ? range(kQuery) : range(kQkv);
   tensors.key = cache.key.range();
   tensors.value = cache.value.range();
   tensors.output = range(kAttended);

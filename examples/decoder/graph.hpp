@@ -80,23 +80,23 @@ struct Sampling {
   float temperature = 0, top_p = 1;
 };
 
+using Tokens = std::vector<std::uint32_t>;
+
 // The next rows of each text. Rows lie one after the other.
 struct Rows {
-  std::vector<std::uint32_t> tokens;
+  Tokens tokens;
   std::vector<std::int64_t> counts, positions;  // of each text: its rows, and the position of the first
 };
 
 // All tokens of each text, how many of them were read, and the token that is chosen behind each that was read
 // whole.
 struct Texts {
-  explicit Texts(std::vector<std::vector<std::uint32_t>> given)
+  explicit Texts(std::vector<Tokens> given)
       : tokens(std::move(given)), read(tokens.size()), chosen(tokens.size()) {}
-  [[nodiscard]] std::int64_t left(std::size_t text) const {
-    return static_cast<std::int64_t>(tokens[text].size()) - read[text];
-  }
-  std::vector<std::vector<std::uint32_t>> tokens;
+  [[nodiscard]] std::int64_t left(std::size_t text) const { return std::ssize(tokens[text]) - read[text]; }
+  std::vector<Tokens> tokens;
   std::vector<std::int64_t> read;
-  std::vector<std::uint32_t> chosen;
+  Tokens chosen;
 };
 
 // Bytes of several buffers, and of the largest of them.
@@ -119,10 +119,8 @@ class Graph {
   // Passes have three sizes: a row of each text, a few rows of any texts, and a chunk of them.
   enum class Pass { kStep, kFew, kChunk };
   [[nodiscard]] std::int64_t rows_of(Pass pass) const;
-  // Writes the rows to the device, for steps of a pass of at least as many rows.
-  void write(const Rows& rows, const Sampling& sampling);
-  // For a program that writes them itself: the words, the range that gets them, and, while no recorded step
-  // is pending, where the weights of the next rows go.
+  // For a program that records passes itself, of at least as many rows: the words that tell of the rows, the
+  // range that gets them, and, while no recorded step is pending, where the weights of the next rows go.
   [[nodiscard]] std::vector<std::uint32_t> words(const Rows& rows, const Sampling& sampling) const;
   [[nodiscard]] vkattn::BufferRange inputs_range() const { return inputs_.range(); }
   void place_weights(std::int64_t position);
@@ -131,9 +129,9 @@ class Graph {
   // Then: logits of the last row of each text, and a token that is chosen by them.
   [[nodiscard]] const Steps& choice() const { return choice_; }
   [[nodiscard]] vkattn::BufferRange chosen_range() const { return chosen_.range(); }
-  // Reads the next rows of all texts in one pass, which `run` executes. Chooses the tokens behind texts that
-  // were read whole, as the next draw. Ends the program if logits are no numbers.
-  void read(Texts& texts, Sampling& sampling, const std::function<void(Pass, const Steps&)>& run);
+  // Reads the next rows of all texts in one pass, which `run` executes if it is given. Chooses the tokens
+  // behind texts that were read whole, as the next draw. Ends the program if logits are no numbers.
+  void read(Texts& texts, Sampling& sampling, const std::function<void(Pass, const Steps&)>& run = {});
   [[nodiscard]] std::vector<float> logits() const { return numbers_[kLogits].read(); }
   // Attention weights of the layer that is shown, (heads, rows of the last pass, keys).
   [[nodiscard]] std::vector<float> shown() const { return numbers_[kShown].read(); }
@@ -142,18 +140,18 @@ class Graph {
   [[nodiscard]] Plans& plans() { return plans_; }
 
   // The arrays of what a pass computes.
-  enum Numbers {
+  enum Part {
     kStream,
     kNormed,
     kQkv,
-    kTurned,
+    kQuery,
     kAttended,
     kUp,
     kActive,
     kLogits,
     kFrequencies,
     kShown,
-    kNumbers
+    kParts
   };
 
  private:
@@ -162,16 +160,16 @@ class Graph {
     vkattn::Buffer key, value;
   };
   void make_caches();
-  [[nodiscard]] vkattn::BufferRange range(Numbers which, std::int64_t first = 0) const {
+  [[nodiscard]] vkattn::BufferRange range(Part which, std::int64_t first = 0) const {
     return numbers_[which].range(first);
   }
-  [[nodiscard]] Step product(const Tensor& matrix, const Tensor& bias, Numbers x, Numbers y,
-                             std::int64_t rows, bool adds);
+  [[nodiscard]] Step product(const Tensor& matrix, const Tensor& bias, Part x, Part y, std::int64_t rows,
+                             bool adds);
   enum NormKind { kWrites, kAdds, kGathers };  // it gathers the last rows of texts
-  [[nodiscard]] Step norm(const Tensor& gain, const Tensor& bias, Numbers x, Numbers y, std::int64_t rows,
+  [[nodiscard]] Step norm(const Tensor& gain, const Tensor& bias, Part x, Part y, std::int64_t rows,
                           NormKind kind = kWrites);
-  void add_to_stream(Steps& steps, const Tensor& matrix, const Tensor& bias, const Tensor& post_norm,
-                     Numbers x, std::int64_t rows);
+  void add_to_stream(Steps& steps, const Tensor& matrix, const Tensor& bias, const Tensor& post_norm, Part x,
+                     std::int64_t rows);
   void add_layer(Steps& steps, std::size_t layer, Pass pass);
   struct Heads;
   [[nodiscard]] Step append(const Cache& cache, const Heads& heads);

@@ -99,7 +99,7 @@ void test_logits(const Path& folder, const Expected& expected, bool validation) 
 
 void test_ways_to_write(const Path& folder, const Expected& expected) {
   Options options = options_for(folder, expected);
-  const auto tokens = [](const Options& given) { return Speaker(given).run().tokens; };
+  const auto tokens = [](const Options& given) { return Speaker(given).run(); };
   expect(tokens(options).front() == expected.greedy, "the tokens are PyTorch's");
   options.frame_budget_ms = 0.5;
   expect(tokens(options).front() == expected.greedy, "so they are in slices of frames");

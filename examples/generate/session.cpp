@@ -18,6 +18,7 @@ using decoder::GraphOptions;
 using decoder::refuse;
 using decoder::seconds_since;
 using decoder::Texts;
+using decoder::Tokens;
 
 namespace {
 
@@ -84,8 +85,8 @@ Speaker::Speaker(const Options& options)
   loading_ = seconds_since(begin);
 }
 
-std::vector<std::vector<std::uint32_t>> Speaker::encoded() const {
-  std::vector<std::vector<std::uint32_t>> prompts;
+std::vector<Tokens> Speaker::encoded() const {
+  std::vector<Tokens> prompts;
   for (const std::string& prompt : options_.prompts) {
     if (prompt.empty()) refuse("the prompt is empty");
     prompts.push_back(checked(tokenizer_.encode(prompt)));
@@ -100,8 +101,7 @@ std::vector<std::vector<std::uint32_t>> Speaker::encoded() const {
 }
 
 GraphOptions Speaker::sizes() const {
-  const auto longest = static_cast<std::int64_t>(
-      std::ranges::max_element(prompts_, {}, [](const auto& each) { return each.size(); })->size());
+  const std::int64_t longest = std::ssize(*std::ranges::max_element(prompts_, {}, &Tokens::size));
   if (options_.context > model_.context)
     refuse("--context is " + std::to_string(options_.context) + ", and the model knows " +
            std::to_string(model_.context) + " positions");
@@ -112,7 +112,7 @@ GraphOptions Speaker::sizes() const {
     refuse("the prompt has " + std::to_string(longest) + " tokens, and a context of " +
            std::to_string(sizes.context) + " has no room for it and a token behind it");
   sizes.cache = type_named(options_.cache).value_or(sizes.cache);
-  sizes.texts = static_cast<std::int64_t>(prompts_.size());
+  sizes.texts = std::ssize(prompts_);
   sizes.chunk = std::max(options_.chunk, sizes.texts);
   if (options_.frame_budget_ms > 0)
     sizes.max_dispatch_ns = static_cast<std::uint64_t>(options_.frame_budget_ms * 5e5);
@@ -129,7 +129,7 @@ GraphOptions Speaker::sizes() const {
 // Makes and compiles the steps that these prompts need.
 void Speaker::prepare() {
   std::int64_t rows = 0;
-  for (const auto& prompt : prompts_) rows += static_cast<std::int64_t>(prompt.size());
+  for (const auto& prompt : prompts_) rows += std::ssize(prompt);
   graph_->plans().on_workspace = [&](std::uint64_t bytes) { check_room(bytes); };
   (void)graph_->pass(Graph::Pass::kStep);
   if (rows % graph_options_.chunk > 1) (void)graph_->pass(Graph::Pass::kFew);
@@ -163,27 +163,23 @@ void Speaker::read(Texts& texts) {
   });
 }
 
-Outcome Speaker::run() {
-  Outcome outcome;
-  outcome.tokens.resize(prompts_.size());
+std::vector<Tokens> Speaker::run() {
   const decoder::Interrupts interrupts;
   Texts texts(prompts_);
+  std::vector<Tokens> written(prompts_.size());
   if (!read_prompts(texts)) {
     std::fprintf(stderr, "interrupted while reading the prompt\n");
-    outcome.validation_messages = runtime_->validation_messages();
-    return outcome;
+    return written;
   }
-  write_texts(texts, outcome);
+  write_texts(texts, written);
   std::size_t tokens = 0;
-  for (const auto& each : outcome.tokens) tokens += each.size();
+  for (const Tokens& each : written) tokens += each.size();
   print_figures(tokens);
-  if (!options_.picture.empty()) {
-    std::vector<std::uint32_t> all = prompts_.front();
-    all.insert(all.end(), outcome.tokens.front().begin(), outcome.tokens.front().end());
-    draw(all);
-  }
-  outcome.validation_messages = runtime_->validation_messages();
-  return outcome;
+  if (options_.picture.empty()) return written;
+  Tokens all = prompts_.front();
+  all.insert(all.end(), written.front().begin(), written.front().end());
+  draw(all);
+  return written;
 }
 
 // False if it was interrupted.
@@ -204,17 +200,17 @@ bool Speaker::read_prompts(Texts& texts) {
 }
 
 // Adds the chosen token to a text. False at its end.
-bool Speaker::take_chosen(Texts& texts, std::size_t text, std::vector<std::uint32_t>& tokens) const {
+bool Speaker::take_chosen(Texts& texts, std::size_t text, Tokens& written) const {
   if (std::ranges::find(model_.ends, texts.chosen[text]) != model_.ends.end()) return false;
-  tokens.push_back(texts.chosen[text]);
-  const bool is_last = static_cast<std::int64_t>(tokens.size()) == options_.tokens ||
-                       texts.read[text] + 1 >= graph_options_.context;
+  written.push_back(texts.chosen[text]);
+  const bool is_last =
+      std::ssize(written) == options_.tokens || texts.read[text] + 1 >= graph_options_.context;
   if (!is_last) texts.tokens[text].push_back(texts.chosen[text]);  // is read in the next step
   return !is_last;
 }
 
 // One text is streamed; several are printed one after the other.
-void Speaker::write_texts(Texts& texts, Outcome& outcome) {
+void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
   const std::size_t count = prompts_.size();
   const bool is_terminal = decoder::is_terminal(1);
   std::vector<std::string> outputs = options_.prompts;
@@ -230,9 +226,9 @@ void Speaker::write_texts(Texts& texts, Outcome& outcome) {
   for (std::int64_t step = 1; !decoder::Interrupts::came(); ++step) {
     for (std::size_t i = 0; i < count; ++i) {
       if (!writes[i]) continue;
-      const std::size_t before = outcome.tokens[i].size();
-      writes[i] = take_chosen(texts, i, outcome.tokens[i]);
-      if (outcome.tokens[i].size() > before) outputs[i] += streams[i].add(tokenizer_.bytes(texts.chosen[i]));
+      const std::size_t before = written[i].size();
+      writes[i] = take_chosen(texts, i, written[i]);
+      if (written[i].size() > before) outputs[i] += streams[i].add(tokenizer_.bytes(texts.chosen[i]));
     }
     flush();
     if (std::ranges::find(writes, true) == writes.end()) break;
@@ -282,20 +278,18 @@ void Speaker::print_frames(std::size_t tokens) const {
 }
 
 // The heads of one layer over a text of at most kMost tokens, which is read again.
-void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
+void Speaker::draw(Tokens tokens) {
   constexpr std::size_t kMost = 48;
   const std::size_t count = std::min(tokens.size(), kMost);
+  tokens.resize(count);
   GraphOptions options = graph_options_;
   options.texts = 1;
   options.context = options.chunk = static_cast<std::int64_t>(count);
   options.shown_layer = options_.layer < 0 ? model_.layers - 1 : options_.layer;
   graph_.reset();  // this graph takes its memory
   Graph graph(*runtime_, model_, weights_, options);
-  graph.write({{tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)}, {options.context}, {0}},
-              {});
-  const decoder::Steps& steps = graph.pass(Graph::Pass::kChunk);
-  graph.plans().compile();
-  (void)execute(*runtime_, steps);
+  Texts texts({tokens});
+  graph.read(texts, options_.sampling);
   const std::vector<float> weights = graph.shown();
   vkattn::picture::HeatMap map;
   map.title = "What the tokens look at in layer " + std::to_string(options.shown_layer);
@@ -307,7 +301,7 @@ void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
   map.column_axis = "key";
   map.scale_axis = "probability";
   map.scale = vkattn::picture::HeatScale::kSquareRoot;
-  for (std::size_t i = 0; i < count; ++i) map.row_labels.push_back(tokenizer_.name(tokens[i]));
+  for (const std::uint32_t token : tokens) map.row_labels.push_back(tokenizer_.name(token));
   map.column_labels = map.row_labels;
   const auto heads = std::min(static_cast<std::size_t>(model_.heads), vkattn::picture::kMostHeatPanels);
   for (std::size_t head = 0; head < heads; ++head) {

@@ -29,11 +29,6 @@ struct Options {
   bool validation = false;  // collect messages of the validation layer
 };
 
-struct Outcome {
-  std::vector<std::vector<std::uint32_t>> tokens;  // that follow each prompt
-  std::vector<std::string> validation_messages;
-};
-
 // A checkpoint on a device, with what reads it.
 class Speaker {
  public:
@@ -41,8 +36,9 @@ class Speaker {
   // wrong.
   explicit Speaker(const Options& options);
 
-  // The texts of all prompts, streamed to stdout; progress and figures go to stderr.
-  Outcome run();
+  // Streams the texts of all prompts to stdout; progress and figures go to stderr. Returns the tokens that
+  // follow each prompt.
+  std::vector<decoder::Tokens> run();
 
   [[nodiscard]] decoder::Graph& graph() { return *graph_; }
   [[nodiscard]] const std::vector<std::string>& validation_messages() const {
@@ -52,23 +48,22 @@ class Speaker {
   void read(decoder::Texts& texts);
 
  private:
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> encoded() const;
+  [[nodiscard]] std::vector<decoder::Tokens> encoded() const;
   [[nodiscard]] decoder::GraphOptions sizes() const;
   void check_room(std::uint64_t workspaces) const;
   void prepare();
   void execute_in_frames(const decoder::Steps& steps);
   [[nodiscard]] bool read_prompts(decoder::Texts& texts);
-  void write_texts(decoder::Texts& texts, Outcome& outcome);
-  [[nodiscard]] bool take_chosen(decoder::Texts& texts, std::size_t text,
-                                 std::vector<std::uint32_t>& tokens) const;
-  void draw(const std::vector<std::uint32_t>& tokens);
+  void write_texts(decoder::Texts& texts, std::vector<decoder::Tokens>& written);
+  [[nodiscard]] bool take_chosen(decoder::Texts& texts, std::size_t text, decoder::Tokens& written) const;
+  void draw(decoder::Tokens tokens);
   void print_figures(std::size_t tokens) const;
   void print_frames(std::size_t tokens) const;
 
   Options options_;
   Model model_;
   Tokenizer tokenizer_;
-  std::vector<std::vector<std::uint32_t>> prompts_;
+  std::vector<decoder::Tokens> prompts_;
   decoder::GraphOptions graph_options_;
   Checkpoint checkpoint_;
   std::optional<vkattn::Runtime> runtime_;  // made when everything that needs no device was checked

@@ -90,14 +90,6 @@ std::shared_ptr<GRegex> compiled(const std::string& pattern) {
   throw std::runtime_error("the pattern '" + pattern + "' cannot be read: " + taken(error));
 }
 
-// The byte of a token such as <0x0A>, or nothing.
-std::optional<char> byte_of(const std::string& token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>' || !g_ascii_isxdigit(token[3]) ||
-      !g_ascii_isxdigit(token[4]))
-    return std::nullopt;
-  return static_cast<char>(std::stoi(token.substr(3, 2), nullptr, 16));
-}
-
 std::uint32_t checked_token(const Json& number) {
   constexpr std::uint64_t kMost = 1U << 24U;
   if (!number.is_number_unsigned() || number.get<std::uint64_t>() > kMost)
@@ -262,8 +254,9 @@ struct Tokenizer::Rules {
   std::vector<Normalizer> normalizers;
   std::vector<Splitter> splitters;
   Tokens beginning;
+  std::map<char, std::uint32_t> byte_tokens;  // such as <0x0A>, for characters that are no tokens
   std::optional<std::uint32_t> unknown_token;
-  bool joins_unknown = false, falls_back_to_bytes = false, takes_whole_words = false;
+  bool joins_unknown = false, takes_whole_words = false;
   bool is_byte_level = false;  // tokens are spelled in letters for bytes
   std::string space;           // SentencePiece's mark in tokens
 
@@ -319,7 +312,12 @@ struct Tokenizer::Rules {
       unknown_token = found->second;
     }
     joins_unknown = model.value("fuse_unk", false);
-    falls_back_to_bytes = model.value("byte_fallback", false);
+    for (int byte = 0; model.value("byte_fallback", false) && byte < 256; ++byte) {
+      std::array<char, 8> name{};
+      std::snprintf(name.data(), name.size(), "<0x%02X>", static_cast<unsigned>(byte));
+      const auto found = vocabulary.find(name.data());
+      if (found != vocabulary.end()) byte_tokens[static_cast<char>(byte)] = found->second;
+    }
     takes_whole_words = model.value("ignore_merges", false);
   }
 
@@ -385,18 +383,13 @@ struct Tokenizer::Rules {
   }
 
   void add_unknown(std::string_view character, Tokens& symbols) const {
-    if (falls_back_to_bytes) {
-      Tokens spelled;
-      for (const char byte : character) {
-        std::array<char, 8> name{};
-        std::snprintf(name.data(), name.size(), "<0x%02X>",
-                      static_cast<unsigned>(static_cast<unsigned char>(byte)));
-        const auto found = vocabulary.find(name.data());
-        if (found != vocabulary.end()) spelled.push_back(found->second);
-      }
-      if (spelled.size() == character.size())
-        return symbols.insert(symbols.end(), spelled.begin(), spelled.end()), void();
+    Tokens bytes;
+    for (const char byte : character) {
+      const auto found = byte_tokens.find(byte);
+      if (found != byte_tokens.end()) bytes.push_back(found->second);
     }
+    if (bytes.size() == character.size())
+      return symbols.insert(symbols.end(), bytes.begin(), bytes.end()), void();
     if (!unknown_token || (joins_unknown && !symbols.empty() && symbols.back() == *unknown_token)) return;
     symbols.push_back(*unknown_token);
   }
@@ -485,8 +478,9 @@ std::string Tokenizer::bytes(std::uint32_t token) const {
   const std::string& text = rules_->all[token].text;
   if (rules_->all[token].is_added) return text;
   if (!rules_->is_byte_level) {
-    const std::optional<char> byte = rules_->falls_back_to_bytes ? byte_of(text) : std::nullopt;
-    return byte ? std::string(1, *byte) : replaced(text, rules_->space, " ");
+    for (const auto& [byte, other] : rules_->byte_tokens)
+      if (other == token) return std::string(1, byte);
+    return replaced(text, rules_->space, " ");
   }
   std::string result;
   const auto characters = decoder::characters_of(text);

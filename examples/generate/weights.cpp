@@ -235,59 +235,57 @@ class Uploader {
     for (const StoredPart& part : tensor.parts) {
       const auto size = static_cast<std::int64_t>(vkattn::element_bytes(part.tensor->type));
       const std::int64_t elements = static_cast<std::int64_t>(part.tensor->bytes) / size;
-      if (tensor.is_input_first && is_blocks(tensor)) {
-        upload_turned(tensor, buffer, part);
-      } else if (!is_blocks(tensor) && (tensor.type != type_of(part) || tensor.added != 0)) {
+      if (!is_blocks(tensor) && (tensor.type != type_of(part) || tensor.added != 0)) {
         std::vector<float> numbers = checked(part.file->read_floats(part.tensor->name));
         for (float& number : numbers) number += tensor.added;
-        write(tensor, buffer, first, std::as_bytes(std::span(numbers)), tensor.type);
-      } else {
-        for (std::int64_t at = 0; at < elements; at += kPiece) {
-          std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kPiece, elements - at) * size));
-          checked(part.file->read_part(*part.tensor, static_cast<std::uint64_t>(at * size), bytes));
-          write(tensor, buffer, first + at, bytes, type_of(part));
-        }
+        checked(runtime_.write(buffer, static_cast<std::uint64_t>(first) * sizeof(float),
+                               std::as_bytes(std::span(numbers))));
+        first += elements;
+        continue;
+      }
+      // Blocks lie along the inputs, so a matrix with the inputs first is turned, a row of blocks at a time.
+      const std::int64_t outputs = elements / tensor.inputs;
+      const bool turns = tensor.is_input_first && is_blocks(tensor);
+      const std::int64_t row = turns ? kBlock * outputs : kBlock;
+      const std::int64_t most = std::max<std::int64_t>(kPiece / row, 1) * row;
+      for (std::int64_t at = 0; at < elements; at += most) {
+        std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(most, elements - at) * size));
+        checked(part.file->read_part(*part.tensor, static_cast<std::uint64_t>(at * size), bytes));
+        if (is_blocks(tensor))
+          quantise(tensor, buffer, first + (turns ? at / outputs : at), bytes, type_of(part),
+                   turns ? outputs : 0);
+        else
+          checked(runtime_.write(buffer, static_cast<std::uint64_t>((first + at) * size), bytes));
       }
       first += elements;
     }
   }
 
  private:
-  // Blocks lie along the inputs, so a matrix with the inputs first is turned.
-  void upload_turned(const Tensor& matrix, const vkattn::Buffer& buffer, const StoredPart& part) {
-    const std::vector<float> stored = checked(part.file->read_floats(part.tensor->name));
-    const auto inputs = static_cast<std::size_t>(matrix.inputs), outputs = stored.size() / inputs;
-    const std::size_t rows = std::max<std::size_t>(kPiece / inputs, 1);
-    std::vector<float> piece;
-    for (std::size_t output = 0; output < outputs; ++output) {
-      for (std::size_t i = 0; i < inputs; ++i) piece.push_back(stored[i * outputs + output]);
-      if ((output + 1) % rows != 0 && output + 1 != outputs) continue;
-      const std::size_t first = (output + 1) * inputs - piece.size();
-      write(matrix, buffer, static_cast<std::int64_t>(first), std::as_bytes(std::span(piece)),
-            vkattn::DataType::kFloat32);
-      piece.clear();
+  // Makes blocks from element `first` on, of a piece of numbers. With outputs it has so many for each input.
+  void quantise(const Tensor& tensor, const vkattn::Buffer& buffer, std::int64_t first,
+                std::span<const std::byte> piece, vkattn::DataType type, std::int64_t outputs) {
+    const auto count = static_cast<std::int64_t>(piece.size()) / vkattn::block_bytes(type);
+    vkattn::TensorExtents extents{1, 1, count / kBlock, kBlock};
+    vkattn::Strides source{0, 0, kBlock, 1}, target = source;
+    if (outputs > 0) {
+      extents = {1, count / kBlock / outputs, outputs, kBlock};
+      source = {0, kBlock * outputs, 1, outputs};
+      target = {0, kBlock, tensor.inputs, 1};
     }
-  }
-
-  void write(const Tensor& tensor, const vkattn::Buffer& buffer, std::int64_t first,
-             std::span<const std::byte> bytes, vkattn::DataType type) {
-    const std::uint64_t offset = static_cast<std::uint64_t>(first) / vkattn::block_elements(tensor.type) *
-                                 vkattn::block_bytes(tensor.type);
-    if (type == tensor.type) return checked(runtime_.write(buffer, offset, bytes));
-    constexpr std::int64_t kBlock = 32;
-    const auto rows = static_cast<std::int64_t>(bytes.size()) / vkattn::block_bytes(type) / kBlock;
-    if (piece_.size() < bytes.size()) piece_ = checked(runtime_.create_buffer(bytes.size()));
-    checked(runtime_.write(piece_, 0, bytes));
-    const vkattn::Strides strides{0, 0, kBlock, 1};
+    if (piece_.size() < piece.size()) piece_ = checked(runtime_.create_buffer(piece.size()));
+    checked(runtime_.write(piece_, 0, piece));
     vkattn::AppendTensors tensors;
     tensors.key = piece_.range();
-    tensors.cache_key = buffer.range(offset);
-    const decoder::Step step = plans_.step(
-        vkattn::quantise_desc({1, 1, rows, kBlock}, {type, strides, 0}, {tensor.type, strides, 0}), tensors);
+    tensors.cache_key =
+        buffer.range(static_cast<std::uint64_t>(first / kBlock) * vkattn::block_bytes(tensor.type));
+    const decoder::Step step =
+        plans_.step(vkattn::quantise_desc(extents, {type, source, 0}, {tensor.type, target, 0}), tensors);
     plans_.compile();
     (void)decoder::execute(runtime_, {step});
   }
 
+  static constexpr std::int64_t kBlock = 32;
   const vkattn::Runtime& runtime_;
   decoder::PlansOf<vkattn::AppendDesc> plans_;
   vkattn::Buffer piece_;
@@ -326,7 +324,7 @@ vkattn::Result<void> check_room(const Room& room, const Model& model, const Weig
                                 const decoder::GraphOptions& options, std::uint64_t workspaces) {
   const decoder::Bytes caches = cache_bytes(model, options), numbers = number_bytes(model, options);
   const std::pair<std::string, std::uint64_t> bound[] = {
-      {"the tensor '" + weights.largest().name + "'", weights.largest().bytes},
+      {"the tensor '" + weights.largest().first + "'", weights.largest().second},
       {"a layer's cache of " + std::to_string(options.context) + " keys", caches.largest},
       {"the largest buffer of a pass of " + std::to_string(options.chunk) + " tokens and " +
            std::to_string(options.texts) + " prompts",

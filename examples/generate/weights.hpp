@@ -36,11 +36,7 @@ class Weights : public decoder::Weights {
                                                     std::optional<vkattn::DataType> quantised);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   // The tensor that takes most: the name of its first part, and its bytes.
-  struct Largest {
-    std::string name;
-    std::uint64_t bytes = 0;
-  };
-  [[nodiscard]] const Largest& largest() const { return largest_; }
+  [[nodiscard]] const std::pair<std::string, std::uint64_t>& largest() const { return largest_; }
   // Creates the buffers. Before that there are no ranges.
   void allocate(const vkattn::Runtime& runtime);
   // Uploads everything into them; on_progress is told the share that is done.
@@ -50,7 +46,7 @@ class Weights : public decoder::Weights {
   [[nodiscard]] std::vector<decoder::Tensor*> tensors();  // the largest first
 
   std::uint64_t bytes_ = 0;
-  Largest largest_;
+  std::pair<std::string, std::uint64_t> largest_;
   std::vector<vkattn::Buffer> buffers_;  // of tensors()
 };
 

@@ -27,7 +27,7 @@ void add_parameters(std::vector<vkattn::TensorToStore>& tensors, const Parameter
                     const std::string& prefix, std::span<const float> all) {
   for (const Parameter& each : parameters.all()) {
     tensors.push_back(floats(
-        prefix + each.name, {each.rows, each.columns},
+        prefix + each.name, {each.tensor.outputs, each.tensor.inputs},
         all.subspan(static_cast<std::size_t>(each.offset), static_cast<std::size_t>(each.elements()))));
   }
 }
@@ -103,7 +103,7 @@ vkattn::Result<void> load_parameters(const std::filesystem::path& folder, const 
   for (const auto& [prefix, array] : arrays) {
     std::vector<float> all(static_cast<std::size_t>(parameters.size()));
     for (const Parameter& each : parameters.all()) {
-      const std::array<std::int64_t, 2> shape = {each.rows, each.columns};
+      const std::array<std::int64_t, 2> shape = {each.tensor.outputs, each.tensor.inputs};
       const auto values = file->read_floats(prefix + each.name, shape);
       if (!values) return values.error();
       std::ranges::copy(*values, all.begin() + static_cast<std::ptrdiff_t>(each.offset));

@@ -9,7 +9,6 @@
 
 #include "decoder/terminal.hpp"
 #include "picture/charts.hpp"
-#include "train_text/reader.hpp"
 #include "train_text/trainer.hpp"
 
 namespace train_text {
@@ -69,6 +68,28 @@ Progress begin_progress(const Options& options, const std::string& text) {
   progress.rate = options.rate;
   progress.vocabulary = checked(Vocabulary::of(text)).all();
   return progress;
+}
+
+// The given tokens, at least one, and `count` tokens that the model writes behind them. When the context is
+// full, it reads its second half again as a new beginning, as it knows no positions beyond the context.
+decoder::Tokens sample(const vkattn::Runtime& runtime, const Parameters& parameters, decoder::Tokens tokens,
+                       std::int64_t count, decoder::Sampling sampling) {
+  const decoder::Model model = parameters.shape().model();
+  decoder::Graph graph(runtime, model, parameters.weights(),
+                       {.cache = vkattn::DataType::kFloat32, .context = model.context});
+  decoder::Texts text({tokens});
+  decoder::Tokens& seen = text.tokens.front();
+  if (std::ssize(seen) > model.context) seen.erase(seen.begin(), seen.end() - model.context);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (std::ssize(seen) > model.context) {
+      seen.erase(seen.begin(), seen.end() - model.context / 2);
+      text.read.front() = 0;
+    }
+    while (text.left(0) > 0) graph.read(text, sampling);
+    seen.push_back(text.chosen.front());
+    tokens.push_back(text.chosen.front());
+  }
+  return tokens;
 }
 
 // A training with everything that it holds on the device.
@@ -238,10 +259,9 @@ Outcome Session::run() {
   std::printf("%s has the weights; --resume goes on from there\n",
               (options_.output / "model.safetensors").string().c_str());
   if (progress_.losses.size() > 1) draw_losses(outcome.kept_back);
-  const std::vector<std::uint32_t> tokens =
-      Reader(runtime_, parameters)
-          .sample(prompt_, options_.sample,
-                  {.seed = static_cast<std::uint32_t>(progress_.seed), .temperature = options_.temperature});
+  const decoder::Tokens tokens =
+      sample(runtime_, parameters, prompt_, options_.sample,
+             {.seed = static_cast<std::uint32_t>(progress_.seed), .temperature = options_.temperature});
   outcome.text = vocabulary_.text(tokens);
   if (options_.sample > 0) std::printf("\nA sample:\n%s\n", outcome.text.c_str());
   prepare_inspect(trainer, tokens);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "decoder/testing.hpp"
-#include "train_text/reader.hpp"
 #include "train_text/session.hpp"
 #include "train_text/text.hpp"
 #include "train_text/trainer.hpp"
@@ -111,14 +110,16 @@ void test_reading(const vkattn::Runtime& runtime) {
   batch.tokens.assign(model.batch.tokens.begin(), model.batch.tokens.begin() + length);
   batch.targets.assign(model.batch.targets.begin(), model.batch.targets.begin() + length);
   const double whole = Trainer(runtime, model.parameters, 1).loss(batch);
-  Reader reader(runtime, model.parameters);
+  const decoder::Model sizes = model.shape.model();
+  decoder::Graph graph(runtime, sizes, model.parameters.weights(),
+                       {.cache = vkattn::DataType::kFloat32, .context = model.shape.context});
   decoder::Texts text(std::vector<std::vector<std::uint32_t>>(1));
   decoder::Sampling sampling;
   double sum = 0;
   for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
     text.tokens.front().push_back(batch.tokens[i]);
-    reader.read(text, sampling);
-    const std::vector<float> logits = reader.logits();
+    graph.read(text, sampling);
+    const std::vector<float> logits = graph.logits();
     double all = 0;
     for (const float logit : logits) all += std::exp(static_cast<double>(logit));
     sum += std::log(all) - static_cast<double>(logits[batch.targets[i]]);

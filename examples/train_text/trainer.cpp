@@ -87,72 +87,73 @@ vkattn::MultiHeadAttentionDesc Trainer::attention_desc() const {
 }
 
 vkattn::MultiHeadAttentionTensors Trainer::attention_tensors(std::size_t layer) const {
-  const std::string block = block_name(layer);
+  const decoder::Weights::Layer& weights = parameters_.weights().layers[layer];
   vkattn::MultiHeadAttentionTensors tensors;
   tensors.query = blocks_[layer].attention_norm.y.range();
   tensors.output = stream_.range();
-  tensors.parameters.in_proj_weight = parameters_.value(block + "attention.in_proj_weight");
-  tensors.parameters.out_proj_weight = parameters_.value(block + "attention.out_proj.weight");
+  tensors.parameters.in_proj_weight = weights.qkv.range;
+  tensors.parameters.out_proj_weight = weights.out.range;
   tensors.saved = blocks_[layer].saved.range();
   return tensors;
 }
 
 void Trainer::add_forward() {
+  const decoder::Weights& weights = parameters_.weights();
   const std::int64_t count = rows_ * shape_.hidden();
-  forward_.push_back(shaders_.make_step(
-      kEmbed,
-      {tokens_.range(), positions_.range(), parameters_.value("token_embedding.weight"),
-       parameters_.value("position_embedding.weight"), stream_.range()},
-      groups_of(rows_ * shape_.width), {word(rows_), word(shape_.width), 0, 1, word(1.0F)}));
+  forward_.push_back(shaders_.make_step(kEmbed,
+                                        {tokens_.range(), positions_.range(), weights.embedding.range,
+                                         weights.positions.range, stream_.range()},
+                                        groups_of(rows_ * shape_.width),
+                                        {word(rows_), word(shape_.width), 0, 1, word(1.0F)}));
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
     add_norm(block.attention_norm);
     forward_.push_back(plans_.step(attention_desc(), attention_tensors(layer)));
     add_norm(block.mlp_norm);
-    add_product(block_name(layer) + "mlp.up.weight", block.mlp_norm.y, block.hidden, false);
+    add_product(weights.layers[layer].up, block.mlp_norm.y, block.hidden, false);
     constexpr std::uint32_t kGelu = 1;  // as in activate.comp
     forward_.push_back(shaders_.make_step(kActivate, {block.hidden.range(), block.activated.range()},
                                           groups_of(count), {word(count), 0, kGelu, 0}));
-    add_product(block_name(layer) + "mlp.down.weight", block.activated, stream_, true);
+    add_product(weights.layers[layer].down, block.activated, stream_, true);
   }
   add_norm(last_norm_);
-  add_product("head.weight", last_norm_.y, logits_, false);
+  add_product(weights.head, last_norm_.y, logits_, false);
   forward_.push_back(shaders_.make_step(kCrossEntropy, {targets_.range(), logits_.range(), losses_.range()},
                                         groups_of(rows_), {word(rows_), word(shape_.vocabulary)}));
 }
 
 // Runs after the forward pass, which has left the gradient of the logits in their place.
 void Trainer::add_backward() {
+  const decoder::Weights& weights = parameters_.weights();
   const std::int64_t count = rows_ * shape_.hidden();
-  add_product_gradients("head.weight", last_norm_.y, logits_, grad_x_);
+  add_product_gradients(weights.head, last_norm_.y, logits_, grad_x_);
   add_norm_gradient(last_norm_, false);
   for (std::size_t layer = blocks_.size(); layer-- > 0;) {
     const Block& block = blocks_[layer];
-    const std::string name = block_name(layer);
-    add_product_gradients(name + "mlp.down.weight", block.activated, grad_stream_, grad_hidden_);
+    const decoder::Weights::Layer& of_layer = weights.layers[layer];
+    add_product_gradients(of_layer.down, block.activated, grad_stream_, grad_hidden_);
     backward_.push_back(shaders_.make_step(kGeluGradient, {block.hidden.range(), grad_hidden_.range()},
                                            groups_of(count), {word(count)}));
-    add_product_gradients(name + "mlp.up.weight", block.mlp_norm.y, grad_hidden_, grad_x_);
+    add_product_gradients(of_layer.up, block.mlp_norm.y, grad_hidden_, grad_x_);
     add_norm_gradient(block.mlp_norm, true);
     vkattn::MultiHeadAttentionBackwardTensors gradients;
     gradients.forward = attention_tensors(layer);
     gradients.grad_output = grad_stream_.range();
     gradients.grad_query = grad_x_.range();
-    gradients.grad_parameters.in_proj_weight = parameters_.gradient(name + "attention.in_proj_weight");
-    gradients.grad_parameters.out_proj_weight = parameters_.gradient(name + "attention.out_proj.weight");
+    gradients.grad_parameters.in_proj_weight = parameters_.gradient(of_layer.qkv);
+    gradients.grad_parameters.out_proj_weight = parameters_.gradient(of_layer.out);
     backward_.push_back(
         plans_.step(vkattn::MultiHeadAttentionBackwardDesc{.forward = attention_desc()}, gradients));
     add_norm_gradient(block.attention_norm, true);
   }
-  backward_.push_back(shaders_.make_step(kEmbedGradient,
-                                         {starts_.range(), sorted_rows_.range(), grad_stream_.range(),
-                                          parameters_.gradient("token_embedding.weight")},
-                                         groups_of(shape_.vocabulary * shape_.width),
-                                         {word(shape_.vocabulary), word(shape_.width)}));
+  backward_.push_back(shaders_.make_step(
+      kEmbedGradient,
+      {starts_.range(), sorted_rows_.range(), grad_stream_.range(), parameters_.gradient(weights.embedding)},
+      groups_of(shape_.vocabulary * shape_.width), {word(shape_.vocabulary), word(shape_.width)}));
   // A row is a whole sequence here, and each sequence takes all positions.
   backward_.push_back(
       plans_.step(vkattn::MatmulDesc::sum_columns(rows_ / shape_.context, shape_.context * shape_.width),
-                  {.b = grad_stream_.range(), .output = parameters_.gradient("position_embedding.weight")}));
+                  {.b = grad_stream_.range(), .output = parameters_.gradient(weights.positions)}));
 }
 
 void Trainer::add_norm(const Norm& norm) {
@@ -168,25 +169,21 @@ void Trainer::add_norm_gradient(const Norm& norm, bool adds) {
 }
 
 // y = x W^T for the rows of x. Adds to y, or writes it.
-void Trainer::add_product(const std::string& weight, const Floats& x, const Floats& y, bool adds) {
-  const Parameter& w = parameters_.at(weight);
-  vkattn::MatmulDesc desc{.rows = rows_, .columns = w.rows, .inner = w.columns};
-  desc.b.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = w.columns};
+void Trainer::add_product(const decoder::Tensor& w, const Floats& x, const Floats& y, bool adds) {
+  vkattn::MatmulDesc desc{.rows = rows_, .columns = w.outputs, .inner = w.inputs};
+  desc.b.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = w.inputs};
   desc.accumulates = adds;
-  forward_.push_back(
-      plans_.step(desc, {.a = x.range(), .b = parameters_.value(weight), .output = y.range()}));
+  forward_.push_back(plans_.step(desc, {.a = x.range(), .b = w.range, .output = y.range()}));
 }
 
-void Trainer::add_product_gradients(const std::string& weight, const Floats& x, const Floats& grad_y,
+void Trainer::add_product_gradients(const decoder::Tensor& w, const Floats& x, const Floats& grad_y,
                                     const Floats& grad_x) {
-  const Parameter& w = parameters_.at(weight);
-  vkattn::MatmulDesc of_weight{.rows = w.rows, .columns = w.columns, .inner = rows_};
-  of_weight.a.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = w.rows};
+  vkattn::MatmulDesc of_weight{.rows = w.outputs, .columns = w.inputs, .inner = rows_};
+  of_weight.a.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = w.outputs};
   backward_.push_back(
-      plans_.step(of_weight, {.a = grad_y.range(), .b = x.range(), .output = parameters_.gradient(weight)}));
-  const vkattn::MatmulDesc of_x{.rows = rows_, .columns = w.columns, .inner = w.rows};
-  backward_.push_back(
-      plans_.step(of_x, {.a = grad_y.range(), .b = parameters_.value(weight), .output = grad_x.range()}));
+      plans_.step(of_weight, {.a = grad_y.range(), .b = x.range(), .output = parameters_.gradient(w)}));
+  const vkattn::MatmulDesc of_x{.rows = rows_, .columns = w.inputs, .inner = w.outputs};
+  backward_.push_back(plans_.step(of_x, {.a = grad_y.range(), .b = w.range, .output = grad_x.range()}));
 }
 
 double Trainer::run(const Batch& batch, std::initializer_list<const decoder::Steps*> parts) const {

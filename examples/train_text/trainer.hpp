@@ -55,8 +55,8 @@ class Trainer {
   void add_backward();
   void add_norm(const Norm& norm);
   void add_norm_gradient(const Norm& norm, bool adds);
-  void add_product(const std::string& weight, const Floats& x, const Floats& y, bool adds);
-  void add_product_gradients(const std::string& weight, const Floats& x, const Floats& grad_y,
+  void add_product(const decoder::Tensor& w, const Floats& x, const Floats& y, bool adds);
+  void add_product_gradients(const decoder::Tensor& w, const Floats& x, const Floats& grad_y,
                              const Floats& grad_x);
 
   [[nodiscard]] double run(const Batch& batch, std::initializer_list<const decoder::Steps*> parts) const;

@@ -159,10 +159,11 @@ double Writer::difference(const std::vector<std::uint32_t>& tokens) const {
     options.context = options.chunk = count;
     options.shown_layer = layer;
     decoder::Graph whole(runtime_, from_.model, weights_, options);
-    whole.write({{tokens.begin(), tokens.begin() + count}, {count}, {0}}, {});
-    const decoder::Steps& steps = whole.pass(Pass::kChunk);
-    whole.plans().compile();
-    (void)execute(runtime_, steps);
+    decoder::Tokens read(tokens.begin(), tokens.begin() + count);
+    read.push_back(0);  // is left, so that no token is chosen
+    decoder::Texts text({read});
+    decoder::Sampling sampling;
+    whole.read(text, sampling);
     const std::vector<float> expected = whole.shown();
     const Maps maps = this->maps(layer);
     for (int head = 0; head < maps.heads; ++head) {
