@@ -74,7 +74,7 @@ std::array<std::int64_t, Graph::kParts> number_counts(const Model& model, const 
   const std::int64_t rows = options.chunk, weights = rows * options.context;  // of a pass, of one head
   std::array<std::int64_t, Graph::kParts> counts{};
   counts[Graph::kStream] = rows * model.width;
-  counts[Graph::kNormed] = std::max(rows, options.texts) * model.width;
+  counts[Graph::kNorm] = std::max(rows, options.texts) * model.width;
   counts[Graph::kQkv] = rows * model.qkv_width();
   counts[Graph::kQuery] = counts[Graph::kAttended] = rows * model.query_width();
   counts[Graph::kUp] = rows * model.up_width();
@@ -212,9 +212,9 @@ const Steps& Graph::pass(Pass pass) {
   for (std::size_t layer = 0; layer < caches_.size(); ++layer) add_layer(steps, layer, pass);
   if (!choice_.empty()) return steps;
   const std::int64_t texts = options_.texts;
-  choice_.push_back(norm(weights_.last_norm, weights_.last_norm_bias, kStream, kNormed, texts, kGathers));
+  choice_.push_back(norm(weights_.last_norm, weights_.last_norm_bias, kStream, kNorm, texts, kGathers));
   choice_.push_back(
-      product(weights_.head.exists() ? weights_.head : table, {}, kNormed, kLogits, texts, false));
+      product(weights_.head.exists() ? weights_.head : table, {}, kNorm, kLogits, texts, false));
   choice_.push_back(shaders_.make_step(kSampleShader, {range(kLogits), input(kSettings), chosen_.range()},
                                        texts, {word(model_.vocabulary), word(model_.last_softcap)}));
   return steps;
@@ -278,8 +278,8 @@ Step Graph::norm(const Tensor& gain, const Tensor& bias, Part x, Part y, std::in
 void Graph::add_to_stream(Steps& steps, const Tensor& matrix, const Tensor& bias, const Tensor& post_norm,
                           Part x, std::int64_t rows) {
   const bool has_norm = post_norm.exists();
-  steps.push_back(product(matrix, bias, x, has_norm ? kNormed : kStream, rows, !has_norm));
-  if (has_norm) steps.push_back(norm(post_norm, {}, kNormed, kStream, rows, kAdds));
+  steps.push_back(product(matrix, bias, x, has_norm ? kNorm : kStream, rows, !has_norm));
+  if (has_norm) steps.push_back(norm(post_norm, {}, kNorm, kStream, rows, kAdds));
 }
 
 // Of a pass: its rows, the most of one text, and where heads lie in the rows of q, k and v.
@@ -302,13 +302,13 @@ void Graph::add_layer(Steps& steps, std::size_t layer, Pass pass) {
   const Weights::Layer& weights = weights_.layers[layer];
   const Heads heads(*this, pass);
   const std::int64_t rows = heads.rows, count = rows * model_.hidden;
-  steps.push_back(norm(weights.attention_norm, weights.attention_norm_bias, kStream, kNormed, rows));
-  steps.push_back(product(weights.qkv, weights.qkv_bias, kNormed, kQkv, rows, false));
+  steps.push_back(norm(weights.attention_norm, weights.attention_norm_bias, kStream, kNorm, rows));
+  steps.push_back(product(weights.qkv, weights.qkv_bias, kNorm, kQkv, rows, false));
   steps.push_back(append(caches_[layer], heads));
   steps.push_back(attend(layer, heads));
   add_to_stream(steps, weights.out, weights.out_bias, weights.post_attention, kAttended, rows);
-  steps.push_back(norm(weights.mlp_norm, weights.mlp_norm_bias, kStream, kNormed, rows));
-  steps.push_back(product(weights.up, weights.up_bias, kNormed, kUp, rows, false));
+  steps.push_back(norm(weights.mlp_norm, weights.mlp_norm_bias, kStream, kNorm, rows));
+  steps.push_back(product(weights.up, weights.up_bias, kNorm, kUp, rows, false));
   steps.push_back(shaders_.make_step(
       kActivateShader, {range(kUp), range(kActive)}, groups_of(count),
       {word(count), word(model_.hidden), static_cast<std::uint32_t>(model_.activation), model_.is_gated}));

@@ -140,19 +140,7 @@ class Graph {
   [[nodiscard]] Plans& plans() { return plans_; }
 
   // The arrays of what a pass computes.
-  enum Part {
-    kStream,
-    kNormed,
-    kQkv,
-    kQuery,
-    kAttended,
-    kUp,
-    kActive,
-    kLogits,
-    kFrequencies,
-    kShown,
-    kParts
-  };
+  enum Part { kStream, kNorm, kQkv, kQuery, kAttended, kUp, kActive, kLogits, kFrequencies, kShown, kParts };
 
  private:
   struct Cache {

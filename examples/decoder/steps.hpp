@@ -125,11 +125,30 @@ class PlansOf {
  public:
   explicit PlansOf(const vkattn::Runtime& runtime) : runtime_(&runtime) {}
 
+  template <class Desc>
+  struct Made {
+    Desc desc;
+    typename Desc::Plan plan;
+    vkattn::Buffer workspace;
+  };
   // The plan that was made for this descriptor, or a new one.
   template <class Desc>
-  [[nodiscard]] const typename Desc::Plan& plan(const Desc& desc) {
-    return made(desc).plan;
+  [[nodiscard]] const Made<Desc>& made(const Desc& desc) {
+    std::vector<Made<Desc>>& all = std::get<std::vector<Made<Desc>>>(made_);
+    const auto found = std::ranges::find(all, desc, &Made<Desc>::desc);
+    if (found != all.end()) return *found;
+    typename Desc::Plan::Options options{};
+    options.max_dispatch_ns = max_dispatch_ns;
+    options.deferred_compilation = true;
+    typename Desc::Plan plan = checked(runtime_->make_plan(desc, options));
+    pending_.push_back([plan] { return plan.compile(); });
+    workspaces_ += plan.workspace_bytes();
+    if (on_workspace) on_workspace(workspaces_);
+    vkattn::Buffer workspace = checked(runtime_->create_workspace(plan));
+    all.push_back({desc, std::move(plan), std::move(workspace)});
+    return all.back();
   }
+
   // `rebind` becomes what has the step work on other tensors, while it is not pending.
   template <class Desc>
   [[nodiscard]] Step step(const Desc& desc, const typename Desc::Plan::Tensors& tensors,
@@ -156,29 +175,6 @@ class PlansOf {
   std::function<void(std::uint64_t)> on_workspace;
 
  private:
-  template <class Desc>
-  struct Made {
-    Desc desc;
-    typename Desc::Plan plan;
-    vkattn::Buffer workspace;
-  };
-  template <class Desc>
-  const Made<Desc>& made(const Desc& desc) {
-    std::vector<Made<Desc>>& all = std::get<std::vector<Made<Desc>>>(made_);
-    const auto found = std::ranges::find(all, desc, &Made<Desc>::desc);
-    if (found != all.end()) return *found;
-    typename Desc::Plan::Options options{};
-    options.max_dispatch_ns = max_dispatch_ns;
-    options.deferred_compilation = true;
-    typename Desc::Plan plan = checked(runtime_->make_plan(desc, options));
-    pending_.push_back([plan] { return plan.compile(); });
-    workspaces_ += plan.workspace_bytes();
-    if (on_workspace) on_workspace(workspaces_);
-    vkattn::Buffer workspace = checked(runtime_->create_workspace(plan));
-    all.push_back({desc, std::move(plan), std::move(workspace)});
-    return all.back();
-  }
-
   const vkattn::Runtime* runtime_;
   std::uint64_t workspaces_ = 0;  // bytes
   std::vector<std::function<vkattn::Result<void>()>> pending_;

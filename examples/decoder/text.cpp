@@ -1,7 +1,9 @@
 #include "decoder/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
+#include <utility>
 
 namespace decoder {
 
@@ -47,6 +49,26 @@ vkattn::Result<std::vector<std::string_view>> characters_of(std::string_view tex
     if (characters.back().empty()) return refusal("the text is no UTF-8 at its byte " + std::to_string(at));
   }
   return characters;
+}
+
+std::string Utf8Stream::add(std::string_view bytes) {
+  waiting_ += bytes;
+  std::string sound;
+  while (!waiting_.empty()) {
+    const std::size_t size = character_bytes(waiting_);
+    // Bytes that begin a character, however it ends, wait for the others.
+    const auto begins_one = [&](const char* more) {
+      return character_bytes(waiting_ + more) > waiting_.size();
+    };
+    if (size == 0 && (begins_one("\x80\x80\x80") || begins_one("\xbf\x80\x80"))) break;
+    sound += size == 0 ? "\xef\xbf\xbd" : waiting_.substr(0, size);
+    waiting_.erase(0, std::max<std::size_t>(size, 1));
+  }
+  return sound;
+}
+
+std::string Utf8Stream::finish() {
+  return std::exchange(waiting_, {}).empty() ? "" : "\xef\xbf\xbd";
 }
 
 }  // namespace decoder

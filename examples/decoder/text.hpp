@@ -23,4 +23,16 @@ namespace decoder {
 // Refuses a text that is not UTF-8.
 [[nodiscard]] vkattn::Result<std::vector<std::string_view>> characters_of(std::string_view text);
 
+// Text that is printed as it comes: whole characters, with U+FFFD for bytes that are none.
+class Utf8Stream {
+ public:
+  // What can be printed of everything so far.
+  [[nodiscard]] std::string add(std::string_view bytes);
+  // The rest.
+  [[nodiscard]] std::string finish();
+
+ private:
+  std::string waiting_;
+};
+
 }  // namespace decoder

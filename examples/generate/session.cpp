@@ -214,7 +214,7 @@ void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
   const std::size_t count = prompts_.size();
   const bool is_terminal = decoder::is_terminal(1);
   std::vector<std::string> outputs = options_.prompts;
-  std::vector<Utf8Stream> streams(count);
+  std::vector<decoder::Utf8Stream> streams(count);
   const auto flush = [&] {
     if (count > 1) return;
     std::fputs(printable(std::exchange(outputs[0], {}), is_terminal).c_str(), stdout);

@@ -83,6 +83,12 @@ std::string taken(GError* error) {
   return message;
 }
 
+std::string taken(gchar* made) {
+  std::string text = made;
+  g_free(made);
+  return text;
+}
+
 std::shared_ptr<GRegex> compiled(const std::string& pattern) {
   GError* error = nullptr;
   GRegex* const regex = g_regex_new(pattern.c_str(), G_REGEX_OPTIMIZE, GRegexMatchFlags{}, &error);
@@ -121,9 +127,7 @@ Normalizer normalizer_of(const Json& json) {
   return [mode = form->second](const auto& text) {
     gchar* const formed = g_utf8_normalize(text.data(), static_cast<gssize>(text.size()), mode);
     if (formed == nullptr) throw std::runtime_error("it has no form of Unicode");
-    const std::string result = formed;
-    g_free(formed);
-    return result;
+    return taken(formed);
   };
 }
 
@@ -178,13 +182,11 @@ Split split_of(const Json& json) {
       behavior != "MergedWithNext")
     unknown("the split", behavior, "Isolated, Removed, MergedWithPrevious, MergedWithNext");
   const Json& pattern = json.at("pattern");
-  const bool is_inverted = json.value("invert", false);
-  if (pattern.contains("Regex"))
-    return {compiled(pattern.at("Regex").get<std::string>()), behavior, is_inverted};
-  gchar* const escaped = g_regex_escape_string(pattern.at("String").get<std::string>().c_str(), -1);
-  const std::string text = escaped;
-  g_free(escaped);
-  return {compiled(text), behavior, is_inverted};
+  const std::string text =
+      pattern.contains("Regex")
+          ? pattern.at("Regex").get<std::string>()
+          : taken(g_regex_escape_string(pattern.at("String").get<std::string>().c_str(), -1));
+  return {compiled(text), behavior, json.value("invert", false)};
 }
 
 // A step before the merges: it splits pieces, or changes each. It is told whether the text begins with them.
@@ -495,29 +497,9 @@ std::string Tokenizer::bytes(std::uint32_t token) const {
 std::string Tokenizer::name(std::uint32_t token) const {
   if (token >= rules_->all.size()) return std::to_string(token);
   if (rules_->all[token].is_added) return rules_->all[token].text;
-  Utf8Stream stream;
+  decoder::Utf8Stream stream;
   const std::string text = stream.add(replaced(replaced(bytes(token), " ", "\xc2\xb7"), "\n", "\\n"));
   return text + stream.finish();
-}
-
-std::string Utf8Stream::add(std::string_view bytes) {
-  waiting_ += bytes;
-  std::string sound;
-  while (!waiting_.empty()) {
-    const std::size_t size = decoder::character_bytes(waiting_);
-    // Bytes that begin a character, however it ends, wait for the others.
-    const auto begins_one = [&](const char* more) {
-      return decoder::character_bytes(waiting_ + more) > waiting_.size();
-    };
-    if (size == 0 && (begins_one("\x80\x80\x80") || begins_one("\xbf\x80\x80"))) break;
-    sound += size == 0 ? "\xef\xbf\xbd" : waiting_.substr(0, size);
-    waiting_.erase(0, std::max<std::size_t>(size, 1));
-  }
-  return sound;
-}
-
-std::string Utf8Stream::finish() {
-  return std::exchange(waiting_, {}).empty() ? "" : "\xef\xbf\xbd";
 }
 
 }  // namespace generate

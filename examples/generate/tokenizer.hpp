@@ -30,16 +30,4 @@ class Tokenizer {
   std::shared_ptr<const Rules> rules_;
 };
 
-// Text that is printed as it comes: whole characters, with U+FFFD for bytes that are none.
-class Utf8Stream {
- public:
-  // What can be printed of everything so far.
-  [[nodiscard]] std::string add(std::string_view bytes);
-  // The rest.
-  [[nodiscard]] std::string finish();
-
- private:
-  std::string waiting_;
-};
-
 }  // namespace generate

@@ -70,53 +70,41 @@ vkattn::Result<Checkpoint> Checkpoint::open(const std::filesystem::path& folder)
     auto file = vkattn::SafetensorsFile::open(folder / name);
     if (!file) return file.error();
     for (const vkattn::StoredTensor& tensor : file->tensors())
-      checkpoint.files_of_[tensor.name] = checkpoint.files_.size();
-    checkpoint.files_.push_back(*std::move(file));
+      checkpoint.files_of[tensor.name] = checkpoint.files.size();
+    checkpoint.files.push_back(*std::move(file));
   }
   return checkpoint;
 }
 
-vkattn::Result<StoredPart> Checkpoint::find(const std::string& name, const std::vector<std::int64_t>& shape) {
-  const auto file = files_of_.find(name);
-  if (file == files_of_.end()) return refusal("the checkpoint has no tensor '" + name + "'");
-  vkattn::SafetensorsFile& found = files_[file->second];
-  const vkattn::StoredTensor& tensor = *found.find(name);
-  if (tensor.shape != shape)
-    return refusal(found.path().string() + ": the tensor '" + name + "' is " + shape_text(tensor.shape) +
-                   ", and config.json makes it " + shape_text(shape));
-  const vkattn::StoredType type = tensor.type;
-  if (type != vkattn::StoredType::kFloat16 && type != vkattn::StoredType::kBfloat16 &&
-      type != vkattn::StoredType::kFloat32)
-    return refusal(found.path().string() + ": the tensor '" + name + "' is " +
-                   std::string(vkattn::name(type)) + "; F16, BF16 and F32 are known");
-  return StoredPart{&found, &tensor};
-}
-
 namespace {
 
-// Finds a model's tensors in a checkpoint. The first that does not fit is kept as the refusal.
+// Finds a model's tensors in a checkpoint. Throws the error of one that does not fit.
 struct Finder {
   const Model& model;
   Checkpoint& checkpoint;
   std::optional<vkattn::DataType> quantised;
   std::string prefix = {};  // of all names, but not of a head that stands beside the model
-  std::optional<vkattn::Error> error = {};
 
-  void fail(const vkattn::Error& failed) {
-    if (!error) error = failed;
-  }
-  void add_part(Tensor& tensor, const std::string& name, std::int64_t outputs,
-                const std::vector<std::int64_t>& shape) {
-    tensor.outputs += outputs;
-    const auto part = checkpoint.find(name, shape);
-    if (part.ok())
-      tensor.parts.push_back(*part);
-    else
-      fail(part.error());
+  // Refuses a tensor that is missing, or that has another shape or no floats.
+  StoredPart part(const std::string& name, const std::vector<std::int64_t>& shape) {
+    const auto number = checkpoint.files_of.find(name);
+    if (number == checkpoint.files_of.end()) throw refusal("the checkpoint has no tensor '" + name + "'");
+    vkattn::SafetensorsFile& file = checkpoint.files[number->second];
+    const vkattn::StoredTensor& tensor = *file.find(name);
+    const std::string begin = file.path().string() + ": the tensor '" + name + "' is ";
+    if (tensor.shape != shape)
+      throw refusal(begin + shape_text(tensor.shape) + ", and config.json makes it " + shape_text(shape));
+    if (tensor.type != vkattn::StoredType::kFloat16 && tensor.type != vkattn::StoredType::kBfloat16 &&
+        tensor.type != vkattn::StoredType::kFloat32)
+      throw refusal(begin + std::string(vkattn::name(tensor.type)) + "; F16, BF16 and F32 are known");
+    return {&file, &tensor};
   }
   Tensor vector(const std::vector<std::string>& names, const std::vector<std::int64_t>& sizes) {
     Tensor vector;
-    for (std::size_t i = 0; i < names.size(); ++i) add_part(vector, prefix + names[i], sizes[i], {sizes[i]});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      vector.parts.push_back(part(prefix + names[i], {sizes[i]}));
+      vector.outputs += sizes[i];
+    }
     return vector;
   }
   void add_norm(const std::string& name, Tensor& gain, Tensor& bias) {
@@ -127,14 +115,14 @@ struct Finder {
   Tensor matrix(const std::vector<std::string>& names, const std::vector<std::int64_t>& outputs,
                 std::int64_t inputs, bool is_input_first) {
     Tensor matrix{.inputs = inputs, .is_input_first = is_input_first};
-    for (std::size_t i = 0; i < names.size(); ++i)
-      add_part(matrix, names[i] + ".weight", outputs[i],
-               is_input_first ? std::vector{inputs, outputs[i]} : std::vector{outputs[i], inputs});
-    for (const StoredPart& part : matrix.parts) {
-      matrix.type = type_of(part);
-      if (matrix.type != type_of(matrix.parts.front()))
-        fail(refusal("the tensors '" + matrix.parts.front().tensor->name + "' and '" + part.tensor->name +
-                     "' have different types"));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      matrix.parts.push_back(part(names[i] + ".weight", is_input_first ? std::vector{inputs, outputs[i]}
+                                                                       : std::vector{outputs[i], inputs}));
+      matrix.outputs += outputs[i];
+      matrix.type = type_of(matrix.parts.front());
+      if (matrix.type != type_of(matrix.parts.back()))
+        throw refusal("the tensors '" + matrix.parts.front().tensor->name + "' and '" +
+                      matrix.parts.back().tensor->name + "' have different types");
     }
     return matrix;
   }
@@ -142,11 +130,11 @@ struct Finder {
     return matrix({name}, {rows}, model.width, false);
   }
   void quantise(Tensor& matrix) {
-    if (!quantised || error) return;
+    if (!quantised) return;
     matrix.type = *quantised;
     if (matrix.inputs % vkattn::block_elements(matrix.type) != 0)
-      fail(refusal("--weights " + std::string(vkattn::name(matrix.type)) + " has blocks of 32, and '" +
-                   matrix.parts.front().tensor->name + "' has " + std::to_string(matrix.inputs) + " inputs"));
+      throw refusal("--weights " + std::string(vkattn::name(matrix.type)) + " has blocks of 32, and '" +
+                    matrix.parts.front().tensor->name + "' has " + std::to_string(matrix.inputs) + " inputs");
   }
   // A matrix of a layer, and its bias if there is one.
   void add_product(const std::string& layer, const std::vector<const char*>& names,
@@ -188,27 +176,30 @@ decoder::Weights::Layer Finder::layer(std::int64_t number) {
 }  // namespace
 
 vkattn::Result<Weights> Weights::find(const Model& model, Checkpoint& checkpoint,
-                                      std::optional<vkattn::DataType> quantised) {
+                                      std::optional<vkattn::DataType> quantised) try {
   Weights weights;
   const Family& family = *model.family;
   Finder finder{model, checkpoint, quantised};
-  if (family.positions != nullptr && !checkpoint.has("wte.weight")) finder.prefix = "transformer.";
+  // GPT-2 is published with and without a prefix before the names.
+  if (family.positions != nullptr && !checkpoint.files_of.contains("wte.weight"))
+    finder.prefix = "transformer.";
   weights.embedding = finder.table(finder.prefix + family.embedding, model.vocabulary);
   if (family.positions != nullptr)
     weights.positions = finder.table(finder.prefix + family.positions, model.context);
-  for (std::int64_t i = 0; i < model.layers && !finder.error; ++i) weights.layers.push_back(finder.layer(i));
+  for (std::int64_t i = 0; i < model.layers; ++i) weights.layers.push_back(finder.layer(i));
   finder.add_norm(family.last_norm, weights.last_norm, weights.last_norm_bias);
   if (!model.is_tied) {
     weights.head = finder.table(family.head, model.vocabulary);
     finder.quantise(weights.head);
   }
-  if (finder.error) return *finder.error;
   if (family.positions != nullptr && weights.positions.type != weights.embedding.type)
     return refusal("the tables of tokens and of positions have different types");
   const std::vector<Tensor*> all = weights.tensors();
   weights.largest_ = {all.front()->parts.front().tensor->name, all.front()->bytes()};
   for (const Tensor* const each : all) weights.bytes_ += each->bytes();
   return weights;
+} catch (const vkattn::Error& error) {
+  return error;
 }
 
 std::vector<Tensor*> Weights::tensors() {

@@ -13,18 +13,11 @@
 namespace generate {
 
 // The files of a checkpoint: model.safetensors, or the shards that model.safetensors.index.json names.
-class Checkpoint {
- public:
+struct Checkpoint {
   [[nodiscard]] static vkattn::Result<Checkpoint> open(const std::filesystem::path& folder);
-  // Refuses a tensor that is missing, or that has another shape or no floats.
-  [[nodiscard]] vkattn::Result<decoder::StoredPart> find(const std::string& name,
-                                                         const std::vector<std::int64_t>& shape);
-  // GPT-2 is published with and without a prefix before the names.
-  [[nodiscard]] bool has(const std::string& name) const { return files_of_.contains(name); }
 
- private:
-  std::vector<vkattn::SafetensorsFile> files_;
-  std::map<std::string, std::size_t> files_of_;  // by a tensor's name
+  std::vector<vkattn::SafetensorsFile> files;
+  std::map<std::string, std::size_t> files_of;  // by a tensor's name
 };
 
 // The weights of a checkpoint, which outlives them.

@@ -55,7 +55,7 @@ Trainer::Trainer(const vkattn::Runtime& runtime, const Parameters& parameters, s
   const std::int64_t count = rows_ * shape_.hidden();
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer)
     blocks_.push_back({make_norm(), make_norm(), Floats(runtime, count), Floats(runtime, count),
-                       checked(runtime.create_buffer(plans_.plan(attention_desc()).saved_bytes()))});
+                       checked(runtime.create_buffer(plans_.made(attention_desc()).plan.saved_bytes()))});
   std::vector<std::uint32_t> positions;
   for (std::int64_t row = 0; row < rows_; ++row) positions.push_back(word(row % shape_.context));
   positions_.write(positions);

@@ -1,6 +1,7 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
+#include "decoder/text.hpp"
 #include "window/checks.hpp"
 #include "window/tabs.hpp"
 #include "window/writer.hpp"
@@ -127,7 +128,7 @@ void LiveModel::update(const Frame& frame) {
 
 // What follows the prompt.
 std::string LiveModel::written() const {
-  generate::Utf8Stream stream;
+  decoder::Utf8Stream stream;
   std::string text;
   for (std::size_t i = tab_.prompt_tokens; i < tab_.tokens.size(); ++i)
     text += stream.add(tab_.from.tokenizer.bytes(tab_.tokens[i]));
