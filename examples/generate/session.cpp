@@ -71,12 +71,16 @@ Speaker::Speaker(const Options& options)
       checked(vkattn::Runtime::create({.device = options.device, .validation = options.validation})));
   const auto begin = Clock::now();
   const vkattn::Capabilities& device = runtime_->device().capabilities();
-  room_ = {device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
-           "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less"};
-  check_room(0);
+  const Room room{device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
+                  "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less"};
+  const auto check = [this, room](std::uint64_t workspaces) {
+    checked(check_room(room, model_, weights_, graph_options_, workspaces));
+  };
+  check(0);
   // All buffers and workspaces before the upload, which takes longest.
   weights_.allocate(*runtime_);
   graph_.emplace(*runtime_, model_, weights_, graph_options_);
+  graph_->plans().on_workspace = check;
   prepare();
   decoder::ProgressLine line;
   weights_.upload(*runtime_, [&](double share) {
@@ -130,15 +134,10 @@ GraphOptions Speaker::sizes() const {
 void Speaker::prepare() {
   std::int64_t rows = 0;
   for (const auto& prompt : prompts_) rows += std::ssize(prompt);
-  graph_->plans().on_workspace = [&](std::uint64_t bytes) { check_room(bytes); };
   (void)graph_->pass(Graph::Pass::kStep);
   if (rows % graph_options_.chunk > 1) (void)graph_->pass(Graph::Pass::kFew);
   if (rows >= graph_options_.chunk) (void)graph_->pass(Graph::Pass::kChunk);
   graph_->plans().compile();
-}
-
-void Speaker::check_room(std::uint64_t workspaces) const {
-  checked(generate::check_room(room_, model_, weights_, graph_options_, workspaces));
 }
 
 void Speaker::execute_in_frames(const decoder::Steps& steps) {

@@ -50,7 +50,6 @@ class Speaker {
  private:
   [[nodiscard]] std::vector<decoder::Tokens> encoded() const;
   [[nodiscard]] decoder::GraphOptions sizes() const;
-  void check_room(std::uint64_t workspaces) const;
   void prepare();
   void execute_in_frames(const decoder::Steps& steps);
   [[nodiscard]] bool read_prompts(decoder::Texts& texts);
@@ -69,7 +68,6 @@ class Speaker {
   std::optional<vkattn::Runtime> runtime_;  // made when everything that needs no device was checked
   Weights weights_;
   std::optional<decoder::Graph> graph_;
-  Room room_;
   double loading_ = 0, first_token_ = 0, decoding_ = 0;  // seconds
   std::size_t prompt_tokens_ = 0;
   std::optional<vkattn::FrameBudget> frames_;

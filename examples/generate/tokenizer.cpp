@@ -10,6 +10,7 @@
 #include <optional>
 #include <queue>
 #include <stdexcept>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -274,6 +275,11 @@ struct Tokenizer::Rules {
       read_beginning(step);
   }
 
+  [[nodiscard]] std::optional<std::uint32_t> token_named(const std::string& text) const {
+    const auto found = vocabulary.find(text);
+    return found == vocabulary.end() ? std::nullopt : std::optional(found->second);
+  }
+
   Token& token_of(std::uint32_t number) {
     if (number >= all.size()) all.resize(number + std::size_t{1});
     return all[number];
@@ -299,26 +305,24 @@ struct Tokenizer::Rules {
       const auto left = merge.is_string() ? line.substr(0, gap) : merge.at(0).get<std::string>();
       const auto right = merge.is_string() ? line.substr(std::min(gap, line.size() - 1) + 1)
                                            : merge.at(1).get<std::string>();
-      const auto a = vocabulary.find(left), b = vocabulary.find(right), both = vocabulary.find(left + right);
-      if (a == vocabulary.end() || b == vocabulary.end() || both == vocabulary.end())
+      const auto a = token_named(left), b = token_named(right), both = token_named(left + right);
+      if (!a || !b || !both)
         throw std::runtime_error("the merge of '" + left + "' and '" + right +
                                  "' has a part that is no token");
-      merges.try_emplace(pair_key(a->second, b->second), Merge{rank++, both->second});
+      merges.try_emplace(pair_key(*a, *b), Merge{rank++, *both});
     }
     const Json none = model.value("unk_token", Json());
     if (none.is_string()) {
-      const auto found = vocabulary.find(none.get<std::string>());
-      if (found == vocabulary.end())
+      unknown_token = token_named(none.get<std::string>());
+      if (!unknown_token)
         throw std::runtime_error("the unk_token '" + none.get<std::string>() +
                                  "' is no token of the vocabulary");
-      unknown_token = found->second;
     }
     joins_unknown = model.value("fuse_unk", false);
     for (int byte = 0; model.value("byte_fallback", false) && byte < 256; ++byte) {
       std::array<char, 8> name{};
       std::snprintf(name.data(), name.size(), "<0x%02X>", static_cast<unsigned>(byte));
-      const auto found = vocabulary.find(name.data());
-      if (found != vocabulary.end()) byte_tokens[static_cast<char>(byte)] = found->second;
+      if (const auto found = token_named(name.data())) byte_tokens[static_cast<char>(byte)] = *found;
     }
     takes_whole_words = model.value("ignore_merges", false);
   }
@@ -340,7 +344,7 @@ struct Tokenizer::Rules {
     if (type == "ByteLevel")
       is_byte_level = true;
     else if (type == "Metaspace")
-      space = json.value("replacement", "\xe2\x96\x81");
+      space = json.value("replacement", kSpaceMark);
     else if (type == "Replace" && json.at("pattern").contains("String") && json.at("content") == " ")
       space = json.at("pattern").at("String").get<std::string>();
     else if (type != "ByteFallback" && type != "Fuse" && type != "Strip")
@@ -368,15 +372,14 @@ struct Tokenizer::Rules {
   }
 
   void encode_word(const std::string& word, Tokens& tokens) const {
-    const auto whole = vocabulary.find(word);
-    if (takes_whole_words && whole != vocabulary.end()) return tokens.push_back(whole->second);
+    const auto whole = takes_whole_words ? token_named(word) : std::nullopt;
+    if (whole) return tokens.push_back(*whole);
     Tokens symbols;
     const auto characters = decoder::characters_of(word);
     if (!characters) throw std::runtime_error(characters.error().message);  // a pattern may cut anywhere
     for (const std::string_view character : *characters) {
-      const auto found = vocabulary.find(std::string(character));
-      if (found != vocabulary.end())
-        symbols.push_back(found->second);
+      if (const auto found = token_named(std::string(character)))
+        symbols.push_back(*found);
       else
         add_unknown(character, symbols);
     }
@@ -398,14 +401,8 @@ struct Tokenizer::Rules {
 
   // Merges the pair of the lowest rank, the first of several, until there is none.
   void merge(Tokens& symbols) const {
-    struct Candidate {
-      std::uint32_t rank;
-      std::size_t place;
-      std::uint64_t pair;
-      bool operator>(const Candidate& other) const {
-        return rank != other.rank ? rank > other.rank : place > other.place;
-      }
-    };
+    // The rank, the place of the left token, and the pair that stood there.
+    using Candidate = std::tuple<std::uint32_t, std::size_t, std::uint64_t>;
     constexpr std::uint32_t kGone = ~0U;
     std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
     std::vector<std::size_t> next(symbols.size()), previous(symbols.size());
@@ -418,13 +415,13 @@ struct Tokenizer::Rules {
     for (std::size_t i = 0; i < symbols.size(); ++i) next[i] = i + 1, previous[i] = i - 1;
     for (std::size_t i = 0; i + 1 < symbols.size(); ++i) add(i);
     for (; !queue.empty();) {
-      const Candidate best = queue.top();
+      const auto [rank, left, pair] = queue.top();
       queue.pop();
-      const std::size_t left = best.place, right = next[left];
+      const std::size_t right = next[left];
       if (symbols[left] == kGone || right >= symbols.size() ||
-          pair_key(symbols[left], symbols[right]) != best.pair)
+          pair_key(symbols[left], symbols[right]) != pair)
         continue;
-      symbols[left] = merges.at(best.pair).token;
+      symbols[left] = merges.at(pair).token;
       symbols[right] = kGone;
       next[left] = next[right];
       if (next[left] < symbols.size()) previous[next[left]] = left;

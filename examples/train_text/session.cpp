@@ -61,11 +61,7 @@ void check_sizes(const vkattn::Runtime& runtime, const Progress& progress, std::
 // A new training, or the state of the one in the folder.
 Progress begin_progress(const Options& options, const std::string& text) {
   if (options.resume) return checked(load_progress(options.output));
-  Progress progress;
-  progress.shape = options.shape;
-  progress.batch = options.batch;
-  progress.seed = options.seed;
-  progress.rate = options.rate;
+  Progress progress = options.fresh;
   progress.vocabulary = checked(Vocabulary::of(text)).all();
   return progress;
 }

@@ -133,8 +133,8 @@ Options small_options(const Folder& folder, const char* output) {
   Options options;
   options.files = {folder / "text.txt"};
   options.output = folder / output;
-  options.shape = {.context = 16, .layers = 2, .heads = 2, .width = 32};
-  options.batch = 8;
+  options.fresh.shape = {.context = 16, .layers = 2, .heads = 2, .width = 32};
+  options.fresh.batch = 8;
   options.steps = 120;
   options.sample = 60;
   options.temperature = 0;
