@@ -41,7 +41,7 @@ struct StoredPart {
 // A matrix on the device, the right side of a product; or a vector, which has one input.
 struct Tensor {
   std::int64_t outputs = 0, inputs = 1;  // no outputs: the model has no such tensor
-  bool is_input_first = false;           // it is stored as (inputs, outputs), otherwise as (outputs, inputs)
+  bool is_input_first = false;  // (inputs, outputs), unless it is made of blocks; else (outputs, inputs)
   vkattn::DataType type = vkattn::DataType::kFloat32;
   vkattn::BufferRange range;      // when there is memory
   std::vector<StoredPart> parts;  // one below the other, if it comes from files
@@ -162,7 +162,7 @@ class Graph {
   struct Heads;
   [[nodiscard]] Step append(const Cache& cache, const Heads& heads);
   [[nodiscard]] Step attend(std::size_t layer, const Heads& heads);
-  // Where the numbers of `write` lie: each begins at a multiple of 256 bytes.
+  // Where the numbers of words() lie: each begins at a multiple of 256 bytes.
   enum Input { kTokens, kPositions, kCumulative, kBefore, kAfter, kLast, kSettings, kInputs };
   [[nodiscard]] std::int64_t input_size(int input) const;
   [[nodiscard]] std::int64_t first_word(int input) const;
