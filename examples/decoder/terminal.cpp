@@ -38,9 +38,9 @@ void refuse(const std::string& sentence) {
   std::exit(1);
 }
 
-bool ProgressLine::is_due() const {
-  return Clock::now() - shown_at_ >=
-         (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10));
+void ProgressLine::tell(const std::string& text, double share) {
+  const auto least = is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10);
+  if (Clock::now() - shown_at_ >= least) show(text, share);
 }
 
 void ProgressLine::show(const std::string& text, double share) {

@@ -24,9 +24,9 @@ using Clock = std::chrono::steady_clock;
 // At a terminal, one line that is drawn again and again, and removed; elsewhere a line every ten seconds.
 class ProgressLine {
  public:
-  // Whether it is time for another line.
-  [[nodiscard]] bool is_due() const;
-  // `share` fills a bar; below 0 there is none.
+  ~ProgressLine() { remove(); }
+  // Shows the text if it is time for another line. `share` fills a bar; below 0 there is none.
+  void tell(const std::string& text, double share = -1);
   void show(const std::string& text, double share);
   void remove();
 

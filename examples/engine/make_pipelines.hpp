@@ -32,17 +32,15 @@ inline VkDescriptorPool make_set_pool(VkDevice device, std::uint32_t buffers, st
   return pool;
 }
 
-// A set with these buffers at bindings 0, 1, 2 and so on.
+// A set with these ranges of buffers at bindings 0, 1, 2 and so on.
 inline VkDescriptorSet make_set(VkDevice device, VkDescriptorPool pool, VkDescriptorSetLayout layout,
-                                std::span<const VkBuffer> buffers) {
+                                std::span<const VkDescriptorBufferInfo> ranges) {
   VkDescriptorSetAllocateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
   info.descriptorPool = pool;
   info.descriptorSetCount = 1;
   info.pSetLayouts = &layout;
   VkDescriptorSet set = VK_NULL_HANDLE;
   check(vkAllocateDescriptorSets(device, &info, &set), "vkAllocateDescriptorSets");
-  std::vector<VkDescriptorBufferInfo> ranges;
-  for (const VkBuffer each : buffers) ranges.push_back({each, 0, VK_WHOLE_SIZE});
   VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
   write.dstSet = set;
   write.descriptorCount = static_cast<std::uint32_t>(ranges.size());  // consecutive bindings
@@ -50,6 +48,14 @@ inline VkDescriptorSet make_set(VkDevice device, VkDescriptorPool pool, VkDescri
   write.pBufferInfo = ranges.data();
   vkUpdateDescriptorSets(device, 1, &write, 0, nullptr);
   return set;
+}
+
+// The same with whole buffers.
+inline VkDescriptorSet make_set(VkDevice device, VkDescriptorPool pool, VkDescriptorSetLayout layout,
+                                std::span<const VkBuffer> buffers) {
+  std::vector<VkDescriptorBufferInfo> ranges;
+  for (const VkBuffer each : buffers) ranges.push_back({each, 0, VK_WHOLE_SIZE});
+  return make_set(device, pool, layout, ranges);
 }
 
 inline VkPipelineLayout make_layout(VkDevice device, VkDescriptorSetLayout set_layout,
@@ -78,13 +84,13 @@ inline VkPipelineShaderStageCreateInfo make_stage(VkDevice device, VkShaderStage
   return made;
 }
 
-inline VkPipeline make_compute(VkDevice device, VkPipelineLayout layout,
-                               std::span<const std::uint32_t> code) {
+inline VkPipeline make_compute(VkDevice device, VkPipelineLayout layout, std::span<const std::uint32_t> code,
+                               VkPipelineCache cache = VK_NULL_HANDLE) {
   VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
   info.stage = make_stage(device, VK_SHADER_STAGE_COMPUTE_BIT, code);
   info.layout = layout;
   VkPipeline pipeline = VK_NULL_HANDLE;
-  const VkResult result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline);
+  const VkResult result = vkCreateComputePipelines(device, cache, 1, &info, nullptr, &pipeline);
   vkDestroyShaderModule(device, info.stage.module, nullptr);
   check(result, "vkCreateComputePipelines");
   return pipeline;

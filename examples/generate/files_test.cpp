@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "decoder/text.hpp"
 #include "generate/generate_test.hpp"
-#include "generate/room.hpp"
-#include "generate/utf8_stream.hpp"
+#include "generate/weights.hpp"
 
 namespace generate {
 
@@ -24,7 +24,7 @@ void test_tokenizer(const Path& folder, const Expected& expected) {
        {"plain words", "  two  spaces ", " a 1234567 b12", "\n\n\ttabs\r\n",
         "na\xc3\xafve \xe6\x97\xa5\xe6\x9c\xac", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x9a\x80 emoji", "x",
         "don't WE'LL", "\xc2\xa0hard\xe2\x80\x83spaces"}) {
-    Utf8Stream stream;
+    decoder::Utf8Stream stream;
     std::string back;
     for (const std::uint32_t token : decoder::checked(tokenizer->encode(text)))
       back += stream.add(tokenizer->bytes(token));
@@ -130,7 +130,7 @@ void test_steps(const Path& folder) {
   expect_refusal(R"({"model": {"vocab": {"z": 4000000000}}})",
                  "the token 4000000000 is not from 0 to 16777216");
 
-  Utf8Stream stream;
+  decoder::Utf8Stream stream;
   expect(stream.add("a\xf0\x9f") == "a" && stream.add("\x91\xa9z") == "\xf0\x9f\x91\xa9z",
          "a character waits for its last byte");
   expect(stream.add("\xe2\x82").empty() && stream.add("!") == "\xef\xbf\xbd\xef\xbf\xbd!",
@@ -237,7 +237,7 @@ void test_room(const Path& checkpoint) {
   const Weights weights = decoder::checked(Weights::find(model, file, std::nullopt));
   constexpr std::uint64_t kMuch = std::uint64_t{1} << 40U, kCache = std::uint64_t{1} << 30U;
   Room room{"a GPU", kCache, kMuch, "ask for less"};
-  GraphOptions options;
+  decoder::GraphOptions options;
   const auto expect_refusal = [&](const std::string& words, std::uint64_t workspaces = 0) {
     const auto status = check_room(room, model, weights, options, workspaces);
     const std::string got = status.ok() ? "" : status.error().message;

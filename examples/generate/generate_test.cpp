@@ -44,7 +44,7 @@ Options options_for(const Path& folder, const Expected& expected) {
 // deviation, and counts the tokens that agree.
 double largest_error(const Options& options, const Expected& expected, std::size_t& agreeing) {
   Speaker speaker(options);
-  Speaker::Texts texts({expected.prompt_tokens});
+  decoder::Texts texts({expected.prompt_tokens});
   const std::vector<float>& wanted =
       options.weights.empty() ? expected.logits : expected.in_blocks.at(options.weights);
   const std::size_t width = wanted.size() / expected.greedy.size();
@@ -99,7 +99,7 @@ void test_logits(const Path& folder, const Expected& expected, bool validation) 
 
 void test_ways_to_write(const Path& folder, const Expected& expected) {
   Options options = options_for(folder, expected);
-  const auto tokens = [](const Options& given) { return Speaker(given).run().tokens; };
+  const auto tokens = [](const Options& given) { return Speaker(given).run(); };
   expect(tokens(options).front() == expected.greedy, "the tokens are PyTorch's");
   options.frame_budget_ms = 0.5;
   expect(tokens(options).front() == expected.greedy, "so they are in slices of frames");
@@ -140,7 +140,7 @@ void test_distribution(const Path& folder, const Expected& expected) {
   std::size_t many = 0;
   while (kept < 0.8 * sum) kept += shares[order[many++]];
   constexpr int kDraws = 1500;
-  Speaker::Texts texts({expected.prompt_tokens});
+  decoder::Texts texts({expected.prompt_tokens});
   for (int draw = 0; draw < kDraws; ++draw) {
     if (draw > 0) --texts.read[0];  // the last token of the prompt again
     while (texts.left(0) > 0) speaker.read(texts);

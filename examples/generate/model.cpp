@@ -7,7 +7,7 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "decoder/files.hpp"
+#include "decoder/text.hpp"
 
 namespace generate {
 
@@ -15,64 +15,36 @@ namespace {
 
 using Json = nlohmann::json;
 
-Family llama_family(const char* architecture, bool has_qkv_biases) {
-  return {.architecture = architecture,
-          .embedding = "model.embed_tokens",
-          .positions = nullptr,
-          .head = "lm_head",
-          .last_norm = "model.norm",
-          .layer = "model.layers.",
-          .attention_norm = "input_layernorm",
-          .post_attention = nullptr,
-          .mlp_norm = "post_attention_layernorm",
-          .post_mlp = nullptr,
-          .qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
-          .up = {"mlp.gate_proj", "mlp.up_proj"},
-          .out = "self_attn.o_proj",
-          .down = "mlp.down_proj",
-          .has_means = false,
-          .is_gemma = false,
-          .is_input_first = false,
-          .has_all_biases = false,
-          .has_qkv_biases = has_qkv_biases};
-}
-
-Family gemma_family() {
-  Family family = llama_family("Gemma2ForCausalLM", false);
-  family.post_attention = "post_attention_layernorm";
-  family.mlp_norm = "pre_feedforward_layernorm";
-  family.post_mlp = "post_feedforward_layernorm";
-  family.is_gemma = true;
-  return family;
-}
-
-Family gpt2_family() {
-  return {.architecture = "GPT2LMHeadModel",
-          .embedding = "wte",
-          .positions = "wpe",
-          .head = "lm_head",
-          .last_norm = "ln_f",
-          .layer = "h.",
-          .attention_norm = "ln_1",
-          .post_attention = nullptr,
-          .mlp_norm = "ln_2",
-          .post_mlp = nullptr,
-          .qkv = {"attn.c_attn"},
-          .up = {"mlp.c_fc"},
-          .out = "attn.c_proj",
-          .down = "mlp.c_proj",
-          .has_means = true,
-          .is_gemma = false,
-          .is_input_first = true,
-          .has_all_biases = true,
-          .has_qkv_biases = true};
-}
-
 const std::array<Family, 5>& families() {
-  static const std::array<Family, 5> all = {
-      llama_family("LlamaForCausalLM", false), llama_family("MistralForCausalLM", false),
-      llama_family("Qwen2ForCausalLM", true), gemma_family(), gpt2_family()};
+  static const std::array<Family, 5> all = {{{},
+                                             {.architecture = "MistralForCausalLM"},
+                                             {.architecture = "Qwen2ForCausalLM", .has_qkv_biases = true},
+                                             {.architecture = "Gemma2ForCausalLM",
+                                              .post_attention = "post_attention_layernorm",
+                                              .mlp_norm = "pre_feedforward_layernorm",
+                                              .post_mlp = "post_feedforward_layernorm",
+                                              .is_gemma = true},
+                                             {.architecture = "GPT2LMHeadModel",
+                                              .embedding = "wte",
+                                              .positions = "wpe",
+                                              .last_norm = "ln_f",
+                                              .layer = "h.",
+                                              .attention_norm = "ln_1",
+                                              .mlp_norm = "ln_2",
+                                              .qkv = {"attn.c_attn"},
+                                              .up = {"mlp.c_fc"},
+                                              .out = "attn.c_proj",
+                                              .down = "mlp.c_proj",
+                                              .has_means = true,
+                                              .is_input_first = true,
+                                              .has_all_biases = true,
+                                              .has_qkv_biases = true}}};
   return all;
+}
+
+// It becomes the error of read_model().
+[[noreturn]] void fail(const std::string& what) {
+  throw std::runtime_error(what);
 }
 
 // A value of the configuration; null counts as missing.
@@ -81,28 +53,23 @@ T value(const Json& config, const char* name, T otherwise) {
   const auto found = config.find(name);
   if (found == config.end() || found->is_null()) return otherwise;
   if (std::is_same_v<T, std::int64_t> && !found->is_number_integer())
-    throw std::runtime_error(std::string(name) + " is no whole number");
+    fail(std::string(name) + " is no whole number");
   return found->get<T>();
 }
 
-// A size that must be there. The first that is missing or out of range is kept as the refusal.
-struct Sizes {
-  const Json& config;
-  std::string refusal = {};
-
-  std::int64_t get(const char* name, std::int64_t most, std::int64_t otherwise = 0) {
-    const auto size = value<std::int64_t>(config, name, otherwise);
-    if ((size < 1 || size > most) && refusal.empty())
-      refusal = std::string(name) + " is " + std::to_string(size) + " but must be from 1 to " +
-                std::to_string(most);
-    return size;
-  }
-};
-
 constexpr std::int64_t kMostSize = 1 << 24;
 
-// Frequencies of rotary embedding with the published scalings. Returns an empty text, or why there are none.
-std::string set_frequencies(Model& model, const Json& config) {
+// A size that must be there.
+std::int64_t size(const Json& config, const char* name, std::int64_t most, std::int64_t otherwise = 0) {
+  const auto found = value<std::int64_t>(config, name, otherwise);
+  if (found < 1 || found > most)
+    fail(std::string(name) + " is " + std::to_string(found) + " but must be from 1 to " +
+         std::to_string(most));
+  return found;
+}
+
+// Frequencies of rotary embedding with the published scalings.
+void set_frequencies(Model& model, const Json& config) {
   const Json none = Json::object();
   const auto given = config.find("rope_scaling"), newer = config.find("rope_parameters");
   const Json& scaling = newer != config.end() && newer->is_object()   ? *newer
@@ -119,11 +86,11 @@ std::string set_frequencies(Model& model, const Json& config) {
     model.rotary_magnitude =
         value(scaling, "attention_factor", static_cast<float>(0.1 * std::log(factor) + 1));
   } else if (kind != "default" && kind != "linear" && kind != "llama3") {
-    return "rotary scaling '" + kind + "' is not known; linear, llama3 and yarn are";
+    fail("rotary scaling '" + kind + "' is not known; linear, llama3 and yarn are");
   }
   if (!(base > 1 && base < 1e30 && factor >= 1 && factor < 1e6 && original >= 1))
-    return "no rotary embedding has the base " + std::to_string(base) + ", the factor " +
-           std::to_string(factor) + " and an original context of " + std::to_string(original);
+    fail("no rotary embedding has the base " + std::to_string(base) + ", the factor " +
+         std::to_string(factor) + " and an original context of " + std::to_string(original));
   // YaRN: the pair that makes so many turns within the original context.
   const auto pair_of = [&](double turns) {
     return dims * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
@@ -142,7 +109,6 @@ std::string set_frequencies(Model& model, const Json& config) {
     }
     model.frequencies.push_back(static_cast<float>(kept * plain + (1 - kept) * plain / factor));
   }
-  return {};
 }
 
 void set_windows(Model& model, const Json& config) {
@@ -164,35 +130,31 @@ void add_ends(Model& model, const Json& config) {
     if (token.is_number_unsigned()) model.ends.push_back(token.get<std::uint32_t>());
 }
 
-std::string set_sizes(Model& model, const Json& config) {
-  Sizes sizes{config};
+void set_sizes(Model& model, const Json& config) {
   const bool is_gpt2 = model.family->positions != nullptr;
-  model.vocabulary = sizes.get("vocab_size", kMostSize);
-  model.context = sizes.get(is_gpt2 ? "n_positions" : "max_position_embeddings", kMostSize);
-  model.layers = sizes.get(is_gpt2 ? "n_layer" : "num_hidden_layers", 1024);
-  model.width = sizes.get(is_gpt2 ? "n_embd" : "hidden_size", kMostSize);
-  model.heads = sizes.get(is_gpt2 ? "n_head" : "num_attention_heads", 4096);
-  if (!sizes.refusal.empty()) return sizes.refusal;
-  model.hidden =
-      is_gpt2 ? sizes.get("n_inner", kMostSize, 4 * model.width) : sizes.get("intermediate_size", kMostSize);
-  model.kv_heads = sizes.get("num_key_value_heads", model.heads, model.heads);
-  model.head_dim = sizes.get("head_dim", 576, model.width / model.heads);
-  if (!sizes.refusal.empty()) return sizes.refusal;
+  model.vocabulary = size(config, "vocab_size", kMostSize);
+  model.context = size(config, is_gpt2 ? "n_positions" : "max_position_embeddings", kMostSize);
+  model.layers = size(config, is_gpt2 ? "n_layer" : "num_hidden_layers", 1024);
+  model.width = size(config, is_gpt2 ? "n_embd" : "hidden_size", kMostSize);
+  model.heads = size(config, is_gpt2 ? "n_head" : "num_attention_heads", 4096);
+  model.hidden = is_gpt2 ? size(config, "n_inner", kMostSize, 4 * model.width)
+                         : size(config, "intermediate_size", kMostSize);
+  model.kv_heads = size(config, "num_key_value_heads", model.heads, model.heads);
+  model.head_dim = size(config, "head_dim", 576, model.width / model.heads);
   if (model.heads % model.kv_heads != 0 || (!is_gpt2 && model.head_dim % 2 != 0))
-    return "no model has " + std::to_string(model.heads) + " heads of " + std::to_string(model.head_dim) +
-           " elements over " + std::to_string(model.kv_heads) + " heads of keys";
-  return {};
+    fail("no model has " + std::to_string(model.heads) + " heads of " + std::to_string(model.head_dim) +
+         " elements over " + std::to_string(model.kv_heads) + " heads of keys");
 }
 
-std::string set_numbers(Model& model, const Json& config) {
+void set_numbers(Model& model, const Json& config) {
   const bool is_gpt2 = model.family->positions != nullptr;
   const std::string activation =
       value<std::string>(config, is_gpt2 ? "activation_function" : "hidden_activation",
                          value<std::string>(config, "hidden_act", is_gpt2 ? "gelu_new" : "silu"));
   if (activation == "gelu_new" || activation == "gelu_pytorch_tanh")
-    model.activation = Activation::kGelu;
+    model.activation = decoder::Activation::kGelu;
   else if (activation != "silu")
-    return "the activation '" + activation + "' is not known; silu, gelu_new and gelu_pytorch_tanh are";
+    fail("the activation '" + activation + "' is not known; silu, gelu_new and gelu_pytorch_tanh are");
   model.is_tied = value(config, "tie_word_embeddings", model.family->is_gemma || is_gpt2);
   model.epsilon = is_gpt2 ? value(config, "layer_norm_epsilon", 1e-5F) : value(config, "rms_norm_eps", 1e-6F);
   model.scale = static_cast<float>(
@@ -201,64 +163,57 @@ std::string set_numbers(Model& model, const Json& config) {
   model.last_softcap = value(config, "final_logit_softcapping", 0.0F);
   if (value(config, "attention_bias", false) || value(config, "mlp_bias", false) ||
       value(config, "partial_rotary_factor", 1.0) != 1)
-    return "attention_bias, mlp_bias and partial_rotary_factor are not known";
+    fail("attention_bias, mlp_bias and partial_rotary_factor are not known");
   if (is_gpt2 &&
       (!value(config, "scale_attn_weights", true) || value(config, "scale_attn_by_inverse_layer_idx", false)))
-    return "scale_attn_weights that is false and scale_attn_by_inverse_layer_idx are not known";
-  return is_gpt2 ? "" : set_frequencies(model, config);
+    fail("scale_attn_weights that is false and scale_attn_by_inverse_layer_idx are not known");
+  if (!is_gpt2) set_frequencies(model, config);
 }
 
-vkattn::Result<Model> model_of(const Json& config) {
+Model model_of(const Json& config) {
   const auto architectures = value<std::vector<std::string>>(config, "architectures", {});
   const std::string name = architectures.empty() ? "" : architectures.front();
-  const auto family =
-      std::ranges::find_if(families(), [&](const Family& each) { return name == each.architecture; });
-  if (family == families().end()) {
-    std::string known;
-    for (const Family& each : families())
-      known += (known.empty() ? "" : ", ") + std::string(each.architecture);
-    return refusal("the architecture '" + name + "' is not known; known are " + known);
-  }
+  std::string known;
   Model model;
-  model.family = &*family;
-  std::string wrong = set_sizes(model, config);
-  if (wrong.empty()) wrong = set_numbers(model, config);
-  if (!wrong.empty()) return refusal(wrong);
+  for (const Family& each : families()) {
+    if (name == each.architecture) model.family = &each;
+    known += (known.empty() ? "" : ", ") + std::string(each.architecture);
+  }
+  if (model.family == nullptr) fail("the architecture '" + name + "' is not known; known are " + known);
+  model.is_gated = model.family->up.size() > 1;
+  model.scales_embedding = model.family->is_gemma;
+  set_sizes(model, config);
+  set_numbers(model, config);
   set_windows(model, config);
+  add_ends(model, config);
   return model;
 }
 
-// Models for dialogues have their ends in this file, if there is one.
-vkattn::Result<void> add_more_ends(Model& model, const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {};
+Json object_of(const std::filesystem::path& path) {
   const auto text = decoder::file_text(path);
-  if (!text) return text.error();
-  const Json config = Json::parse(*text, nullptr, false);
-  if (!config.is_object()) return refusal(path.string() + " is no configuration: it is no JSON object");
-  add_ends(model, config);
-  return {};
+  if (!text) throw text.error();
+  Json json = Json::parse(*text);
+  if (!json.is_object()) fail("it is no JSON object");
+  return json;
 }
 
 }  // namespace
 
-vkattn::Error refusal(const std::string& what) {
-  return {vkattn::ErrorCode::kInvalidArgument, 0, what};
-}
-
 vkattn::Result<Model> read_model(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "config.json";
-  const auto text = decoder::file_text(path);
-  if (!text) return text.error();
+  std::filesystem::path path = folder / "config.json";
   try {
-    const Json config = Json::parse(*text);
-    auto model = model_of(config);
-    if (!model) return refusal(path.string() + ": " + model.error().message);
-    add_ends(*model, config);
-    const auto more = add_more_ends(*model, folder / "generation_config.json");
-    return more.ok() ? model : more.error();
-  } catch (const std::exception& error) {
-    return refusal(path.string() + " is no configuration: " + error.what());
+    Model model = model_of(object_of(path));
+    // Models for dialogues have their ends in this file, if there is one.
+    path = folder / "generation_config.json";
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) add_ends(model, object_of(path));
+    return model;
+  } catch (const vkattn::Error& error) {
+    return error;
+  } catch (const Json::exception& error) {
+    return decoder::refusal(path.string() + " is no configuration: " + error.what());
+  } catch (const std::runtime_error& error) {
+    return decoder::refusal(path.string() + ": " + error.what());
   }
 }
 

@@ -5,17 +5,20 @@
 #include <numeric>
 #include <thread>
 
-#include "decoder/runtime.hpp"
 #include "decoder/terminal.hpp"
-#include "generate/utf8_stream.hpp"
+#include "decoder/text.hpp"
 #include "picture/heat_map.hpp"
 
 namespace generate {
 
 using decoder::checked;
 using decoder::Clock;
+using decoder::Graph;
+using decoder::GraphOptions;
 using decoder::refuse;
 using decoder::seconds_since;
+using decoder::Texts;
+using decoder::Tokens;
 
 namespace {
 
@@ -45,14 +48,11 @@ std::uint64_t device_memory(const vkattn::Runtime& runtime) {
 std::string printable(const std::string& text, bool is_terminal) {
   if (!is_terminal) return text;
   std::string shown;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = [&](std::size_t at) {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-    };
-    const bool has_two = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;  // C1, in UTF-8
-    const bool has_one = (byte(i) < 0x20 || byte(i) == 0x7f) && text[i] != '\n' && text[i] != '\t';
-    shown += has_one || has_two ? '?' : text[i];
-    if (has_two) ++i;
+  const auto characters = decoder::characters_of(text);
+  for (const std::string_view each : *characters) {
+    const bool is_c0 = (each < " " && each != "\n" && each != "\t") || each == "\x7f";
+    const bool is_c1 = each >= "\xc2\x80" && each < "\xc2\xa0";
+    shown += is_c0 || is_c1 ? "?" : each;
   }
   return shown;
 }
@@ -67,26 +67,30 @@ Speaker::Speaker(const Options& options)
       graph_options_(sizes()),
       checkpoint_(checked(Checkpoint::open(options.folder))),
       weights_(checked(Weights::find(model_, checkpoint_, type_named(options.weights)))) {
-  runtime_.emplace(decoder::make_runtime(options.device, options.validation));
+  runtime_.emplace(
+      checked(vkattn::Runtime::create({.device = options.device, .validation = options.validation})));
   const auto begin = Clock::now();
   const vkattn::Capabilities& device = runtime_->device().capabilities();
-  room_ = {device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
-           "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less"};
-  check_room(0);
+  const Room room{device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
+                  "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less"};
+  const auto check = [this, room](std::uint64_t workspaces) {
+    checked(check_room(room, model_, weights_, graph_options_, workspaces));
+  };
+  check(0);
   // All buffers and workspaces before the upload, which takes longest.
   weights_.allocate(*runtime_);
   graph_.emplace(*runtime_, model_, weights_, graph_options_);
+  graph_->plans().on_workspace = check;
   prepare();
   decoder::ProgressLine line;
-  weights_.upload(*runtime_, checkpoint_, [&](double share) {
-    if (line.is_due()) line.show("uploading " + megabytes(weights_.bytes()) + " of weights", share);
+  weights_.upload(*runtime_, [&](double share) {
+    line.tell("uploading " + megabytes(weights_.bytes()) + " of weights", share);
   });
-  line.remove();
   loading_ = seconds_since(begin);
 }
 
-std::vector<std::vector<std::uint32_t>> Speaker::encoded() const {
-  std::vector<std::vector<std::uint32_t>> prompts;
+std::vector<Tokens> Speaker::encoded() const {
+  std::vector<Tokens> prompts;
   for (const std::string& prompt : options_.prompts) {
     if (prompt.empty()) refuse("the prompt is empty");
     prompts.push_back(checked(tokenizer_.encode(prompt)));
@@ -101,8 +105,7 @@ std::vector<std::vector<std::uint32_t>> Speaker::encoded() const {
 }
 
 GraphOptions Speaker::sizes() const {
-  const auto longest = static_cast<std::int64_t>(
-      std::ranges::max_element(prompts_, {}, [](const auto& each) { return each.size(); })->size());
+  const std::int64_t longest = std::ssize(*std::ranges::max_element(prompts_, {}, &Tokens::size));
   if (options_.context > model_.context)
     refuse("--context is " + std::to_string(options_.context) + ", and the model knows " +
            std::to_string(model_.context) + " positions");
@@ -113,7 +116,7 @@ GraphOptions Speaker::sizes() const {
     refuse("the prompt has " + std::to_string(longest) + " tokens, and a context of " +
            std::to_string(sizes.context) + " has no room for it and a token behind it");
   sizes.cache = type_named(options_.cache).value_or(sizes.cache);
-  sizes.texts = static_cast<std::int64_t>(prompts_.size());
+  sizes.texts = std::ssize(prompts_);
   sizes.chunk = std::max(options_.chunk, sizes.texts);
   if (options_.frame_budget_ms > 0)
     sizes.max_dispatch_ns = static_cast<std::uint64_t>(options_.frame_budget_ms * 5e5);
@@ -130,102 +133,52 @@ GraphOptions Speaker::sizes() const {
 // Makes and compiles the steps that these prompts need.
 void Speaker::prepare() {
   std::int64_t rows = 0;
-  for (const auto& prompt : prompts_) rows += static_cast<std::int64_t>(prompt.size());
-  decoder::ProgressLine line;
-  graph_->plans().on_compile = [&](std::size_t n, std::size_t all) {
-    if (line.is_due())
-      line.show("compiling " + std::to_string(n) + " of " + std::to_string(all) + " plans", -1);
-  };
-  graph_->plans().on_workspace = [&](std::uint64_t bytes) { check_room(bytes); };
+  for (const auto& prompt : prompts_) rows += std::ssize(prompt);
   (void)graph_->pass(Graph::Pass::kStep);
   if (rows % graph_options_.chunk > 1) (void)graph_->pass(Graph::Pass::kFew);
   if (rows >= graph_options_.chunk) (void)graph_->pass(Graph::Pass::kChunk);
   graph_->plans().compile();
-  line.remove();
-  graph_->plans().on_compile = {};
-}
-
-void Speaker::check_room(std::uint64_t workspaces) const {
-  checked(generate::check_room(room_, model_, weights_, graph_options_, workspaces));
 }
 
 void Speaker::execute_in_frames(const decoder::Steps& steps) {
   constexpr auto kFrame = std::chrono::microseconds(16667);
-  std::vector<vkattn::DispatchInfo> dispatches;
-  for (const decoder::Step& step : steps)
-    dispatches.insert(dispatches.end(), step.dispatches.begin(), step.dispatches.end());
-  if (!frames_) frames_.emplace(dispatches);
+  if (!frames_) frames_.emplace(dispatches_of(steps));
   for (frames_->restart(); !frames_->is_done();) {
     const auto begin = Clock::now();
     const vkattn::RecordOptions slice = frames_->next(options_.frame_budget_ms * 1e6);
-    const double ns = checked(runtime_->execute([&](VkCommandBuffer commands) {
-                        record_all(commands, steps, slice);
-                      })).front();
+    const double ns = execute(*runtime_, steps, slice);
     frames_->measured(slice, ns);
     slices_.push_back(ns / 1e6);
     std::this_thread::sleep_until(begin + kFrame);  // the rest of the frame is the game's
   }
 }
 
-void Speaker::execute(Graph::Pass pass, bool chooses) {
-  decoder::Steps steps = graph_->pass(pass);
-  graph_->plans().compile();  // of a pass that prepare() did not foresee
-  if (chooses) steps.insert(steps.end(), graph_->choice().begin(), graph_->choice().end());
-  if (options_.frame_budget_ms > 0 && pass == Graph::Pass::kStep) return execute_in_frames(steps);
-  (void)checked(runtime_->execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
-}
-
 void Speaker::read(Texts& texts) {
-  std::int64_t left = 0, most = 0;
-  const std::size_t count = texts.tokens.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    left += texts.left(i);
-    most = std::max(most, texts.left(i));
-  }
-  using Pass = Graph::Pass;
-  const Pass pass = most <= 1 ? Pass::kStep : left < graph_options_.chunk ? Pass::kFew : Pass::kChunk;
-  std::int64_t room = graph_->rows_of(pass);
-  Rows rows;
-  std::vector<std::size_t> whole;  // texts that are read to their ends
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t taken = std::min(room, texts.left(i));
-    const auto begin = texts.tokens[i].begin() + texts.read[i];
-    rows.tokens.insert(rows.tokens.end(), begin, begin + taken);
-    rows.counts.push_back(taken);
-    rows.positions.push_back(texts.read[i]);
-    texts.read[i] += taken;
-    room -= taken;
-    if (taken > 0 && texts.left(i) == 0) whole.push_back(i);
-  }
-  graph_->write(rows, options_.sampling);
-  execute(pass, !whole.empty());
-  if (whole.empty()) return;
-  const std::vector<std::uint32_t> tokens = graph_->chosen();
-  for (const std::size_t i : whole) texts.chosen[i] = tokens[i];
-  ++options_.sampling.draw;
+  graph_->read(texts, options_.sampling, [&](Graph::Pass pass, const decoder::Steps& steps) {
+    if (options_.frame_budget_ms > 0 && pass == Graph::Pass::kStep)
+      execute_in_frames(steps);
+    else
+      (void)execute(*runtime_, steps);
+  });
 }
 
-Outcome Speaker::run() {
-  Outcome outcome;
-  outcome.tokens.resize(prompts_.size());
+std::vector<Tokens> Speaker::run() {
   const decoder::Interrupts interrupts;
   Texts texts(prompts_);
+  std::vector<Tokens> written(prompts_.size());
   if (!read_prompts(texts)) {
     std::fprintf(stderr, "interrupted while reading the prompt\n");
-    outcome.validation_messages = runtime_->validation_messages();
-    return outcome;
+    return written;
   }
-  write_texts(texts, outcome);
+  write_texts(texts, written);
   std::size_t tokens = 0;
-  for (const auto& each : outcome.tokens) tokens += each.size();
+  for (const Tokens& each : written) tokens += each.size();
   print_figures(tokens);
-  if (!options_.picture.empty()) {
-    std::vector<std::uint32_t> all = prompts_.front();
-    all.insert(all.end(), outcome.tokens.front().begin(), outcome.tokens.front().end());
-    draw(all);
-  }
-  outcome.validation_messages = runtime_->validation_messages();
-  return outcome;
+  if (options_.picture.empty()) return written;
+  Tokens all = prompts_.front();
+  all.insert(all.end(), written.front().begin(), written.front().end());
+  draw(all);
+  return written;
 }
 
 // False if it was interrupted.
@@ -234,38 +187,33 @@ bool Speaker::read_prompts(Texts& texts) {
   const auto begin = Clock::now();
   decoder::ProgressLine line;
   for (std::size_t done = 0; done < prompt_tokens_;) {
-    if (decoder::Interrupts::came()) {
-      line.remove();
-      return false;
-    }
-    if (line.is_due())
-      line.show(
-          "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
-          static_cast<double>(done) / static_cast<double>(prompt_tokens_));
+    if (decoder::Interrupts::came()) return false;
+    line.tell(
+        "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
+        static_cast<double>(done) / static_cast<double>(prompt_tokens_));
     read(texts);
     done = static_cast<std::size_t>(std::accumulate(texts.read.begin(), texts.read.end(), std::int64_t{0}));
   }
-  line.remove();
   first_token_ = seconds_since(begin);
   return true;
 }
 
 // Adds the chosen token to a text. False at its end.
-bool Speaker::take_chosen(Texts& texts, std::size_t text, std::vector<std::uint32_t>& tokens) const {
+bool Speaker::take_chosen(Texts& texts, std::size_t text, Tokens& written) const {
   if (std::ranges::find(model_.ends, texts.chosen[text]) != model_.ends.end()) return false;
-  tokens.push_back(texts.chosen[text]);
-  const bool is_last = static_cast<std::int64_t>(tokens.size()) == options_.tokens ||
-                       texts.read[text] + 1 >= graph_options_.context;
+  written.push_back(texts.chosen[text]);
+  const bool is_last =
+      std::ssize(written) == options_.tokens || texts.read[text] + 1 >= graph_options_.context;
   if (!is_last) texts.tokens[text].push_back(texts.chosen[text]);  // is read in the next step
   return !is_last;
 }
 
 // One text is streamed; several are printed one after the other.
-void Speaker::write_texts(Texts& texts, Outcome& outcome) {
+void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
   const std::size_t count = prompts_.size();
   const bool is_terminal = decoder::is_terminal(1);
   std::vector<std::string> outputs = options_.prompts;
-  std::vector<Utf8Stream> streams(count);
+  std::vector<decoder::Utf8Stream> streams(count);
   const auto flush = [&] {
     if (count > 1) return;
     std::fputs(printable(std::exchange(outputs[0], {}), is_terminal).c_str(), stdout);
@@ -277,13 +225,13 @@ void Speaker::write_texts(Texts& texts, Outcome& outcome) {
   for (std::int64_t step = 1; !decoder::Interrupts::came(); ++step) {
     for (std::size_t i = 0; i < count; ++i) {
       if (!writes[i]) continue;
-      const std::size_t before = outcome.tokens[i].size();
-      writes[i] = take_chosen(texts, i, outcome.tokens[i]);
-      if (outcome.tokens[i].size() > before) outputs[i] += streams[i].add(tokenizer_.bytes(texts.chosen[i]));
+      const std::size_t before = written[i].size();
+      writes[i] = take_chosen(texts, i, written[i]);
+      if (written[i].size() > before) outputs[i] += streams[i].add(tokenizer_.bytes(texts.chosen[i]));
     }
     flush();
     if (std::ranges::find(writes, true) == writes.end()) break;
-    if (count > 1 && line.is_due()) line.show("token " + std::to_string(step) + " of each text", -1);
+    if (count > 1) line.tell("token " + std::to_string(step) + " of each text");
     read(texts);
   }
   decoding_ = seconds_since(begin);
@@ -329,20 +277,18 @@ void Speaker::print_frames(std::size_t tokens) const {
 }
 
 // The heads of one layer over a text of at most kMost tokens, which is read again.
-void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
+void Speaker::draw(Tokens tokens) {
   constexpr std::size_t kMost = 48;
   const std::size_t count = std::min(tokens.size(), kMost);
+  tokens.resize(count);
   GraphOptions options = graph_options_;
   options.texts = 1;
   options.context = options.chunk = static_cast<std::int64_t>(count);
   options.shown_layer = options_.layer < 0 ? model_.layers - 1 : options_.layer;
   graph_.reset();  // this graph takes its memory
   Graph graph(*runtime_, model_, weights_, options);
-  graph.write({{tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)}, {options.context}, {0}},
-              {});
-  const decoder::Steps& steps = graph.pass(Graph::Pass::kChunk);
-  graph.plans().compile();
-  (void)checked(runtime_->execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
+  Texts texts({tokens});
+  graph.read(texts, options_.sampling);
   const std::vector<float> weights = graph.shown();
   vkattn::picture::HeatMap map;
   map.title = "What the tokens look at in layer " + std::to_string(options.shown_layer);
@@ -354,7 +300,7 @@ void Speaker::draw(const std::vector<std::uint32_t>& tokens) {
   map.column_axis = "key";
   map.scale_axis = "probability";
   map.scale = vkattn::picture::HeatScale::kSquareRoot;
-  for (std::size_t i = 0; i < count; ++i) map.row_labels.push_back(tokenizer_.name(tokens[i]));
+  for (const std::uint32_t token : tokens) map.row_labels.push_back(tokenizer_.name(token));
   map.column_labels = map.row_labels;
   const auto heads = std::min(static_cast<std::size_t>(model_.heads), vkattn::picture::kMostHeatPanels);
   for (std::size_t head = 0; head < heads; ++head) {

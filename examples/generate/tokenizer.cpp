@@ -1,57 +1,75 @@
 #include "generate/tokenizer.hpp"
 
+#include <glib.h>
+
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <queue>
 #include <stdexcept>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 
-#include "decoder/files.hpp"
-#include "generate/utf8_stream.hpp"
+#include "decoder/text.hpp"
 
 namespace generate {
 
 namespace {
+
+using Json = nlohmann::json;
+using Pieces = std::vector<std::string>;
+using Tokens = std::vector<std::uint32_t>;
+
+constexpr const char* kSpaceMark = "\xe2\x96\x81";  // SentencePiece's
 
 // A part of tokenizer.json that is not known; it becomes the refusal.
 [[noreturn]] void unknown(const std::string& what, const std::string& name, const std::string& known) {
   throw std::runtime_error(what + " '" + name + "' is not known; known: " + known);
 }
 
-std::string type_of(const nlohmann::json& json) {
+std::string type_of(const Json& json) {
   return json.value("type", "");
 }
 
-std::string utf8(gunichar code) {
-  std::array<gchar, 6> bytes{};
-  return {bytes.data(), static_cast<std::size_t>(g_unichar_to_utf8(code, bytes.data()))};
-}
-
-// Bytes of the character at the beginning of a sound text.
-std::size_t character_bytes(std::string_view text) {
-  return static_cast<std::size_t>(g_utf8_next_char(text.data()) - text.data());
+// Letters that stand for bytes in the tokens of byte-level BPE.
+const std::array<std::string, 256>& letters() {
+  static const auto all = [] {
+    std::array<std::string, 256> made;
+    for (unsigned byte = 0, other = 256; byte < 256; ++byte) {
+      const bool is_printable = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
+      std::array<gchar, 6> bytes{};
+      const gint size = g_unichar_to_utf8(is_printable ? byte : other++, bytes.data());
+      made[byte].assign(bytes.data(), static_cast<std::size_t>(size));
+    }
+    return made;
+  }();
+  return all;
 }
 
 std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
   std::string result;
-  std::size_t begin = 0;
-  for (std::size_t at = text.find(from); !from.empty() && at != std::string::npos;
-       at = text.find(from, begin)) {
-    result += text.substr(begin, at - begin) + to;
+  for (std::size_t begin = 0;;) {
+    const std::size_t at = from.empty() ? std::string::npos : text.find(from, begin);
+    result.append(text, begin, at - begin);
+    if (at == std::string::npos) return result;
+    result += to;
     begin = at + from.size();
   }
-  return result + text.substr(begin);
 }
 
 // The steps of a sequence, or the step itself; none for null.
-std::vector<nlohmann::json> steps_of(const nlohmann::json& json, const char* member, int depth = 0) {
+std::vector<Json> steps_of(const Json& json, const char* member, int depth = 0) {
   constexpr int kMostDepth = 16;
   if (depth > kMostDepth) throw std::runtime_error("sequences lie deeper than 16 in one another");
   if (json.is_null()) return {};
   if (type_of(json) != "Sequence") return {json};
-  std::vector<nlohmann::json> steps;
-  for (const nlohmann::json& each : json.at(member)) {
-    for (const nlohmann::json& step : steps_of(each, member, depth + 1)) steps.push_back(step);
+  std::vector<Json> steps;
+  for (const Json& each : json.at(member)) {
+    for (const Json& step : steps_of(each, member, depth + 1)) steps.push_back(step);
   }
   return steps;
 }
@@ -66,6 +84,12 @@ std::string taken(GError* error) {
   return message;
 }
 
+std::string taken(gchar* made) {
+  std::string text = made;
+  g_free(made);
+  return text;
+}
+
 std::shared_ptr<GRegex> compiled(const std::string& pattern) {
   GError* error = nullptr;
   GRegex* const regex = g_regex_new(pattern.c_str(), G_REGEX_OPTIMIZE, GRegexMatchFlags{}, &error);
@@ -73,15 +97,7 @@ std::shared_ptr<GRegex> compiled(const std::string& pattern) {
   throw std::runtime_error("the pattern '" + pattern + "' cannot be read: " + taken(error));
 }
 
-// The byte of a token such as <0x0A>, or nothing.
-std::optional<char> byte_of(const std::string& token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>' || !g_ascii_isxdigit(token[3]) ||
-      !g_ascii_isxdigit(token[4]))
-    return std::nullopt;
-  return static_cast<char>(std::stoi(token.substr(3, 2), nullptr, 16));
-}
-
-std::uint32_t checked_token(const nlohmann::json& number) {
+std::uint32_t checked_token(const Json& number) {
   constexpr std::uint64_t kMost = 1U << 24U;
   if (!number.is_number_unsigned() || number.get<std::uint64_t>() > kMost)
     throw std::runtime_error("the token " + number.dump() + " is not from 0 to " + std::to_string(kMost));
@@ -91,197 +107,351 @@ std::uint32_t checked_token(const nlohmann::json& number) {
 const char* const kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+// A step before everything: it changes a text.
+using Normalizer = std::function<std::string(const std::string&)>;
+
+Normalizer normalizer_of(const Json& json) {
+  static const std::map<std::string, GNormalizeMode> forms = {{"NFC", G_NORMALIZE_NFC},
+                                                              {"NFD", G_NORMALIZE_NFD},
+                                                              {"NFKC", G_NORMALIZE_NFKC},
+                                                              {"NFKD", G_NORMALIZE_NFKD}};
+  const std::string type = type_of(json);
+  if (type == "Prepend")
+    return [prefix = json.at("prepend").get<std::string>()](const auto& text) { return prefix + text; };
+  if (type == "Replace" && json.at("pattern").contains("String"))
+    return
+        [from = json.at("pattern").at("String").get<std::string>(),
+         to = json.at("content").get<std::string>()](const auto& text) { return replaced(text, from, to); };
+  const auto form = forms.find(type);
+  if (form == forms.end())
+    unknown("the normalizer", type, "Prepend, Replace of a string, NFC, NFD, NFKC, NFKD");
+  return [mode = form->second](const auto& text) {
+    gchar* const formed = g_utf8_normalize(text.data(), static_cast<gssize>(text.size()), mode);
+    if (formed == nullptr) throw std::runtime_error("it has no form of Unicode");
+    return taken(formed);
+  };
+}
+
+// Cuts pieces at what matches a pattern.
+struct Split {
+  std::shared_ptr<GRegex> pattern;
+  std::string behavior = "Isolated";  // what becomes of a match
+  bool is_inverted = false;           // what does not match is taken for what matches
+
+  Pieces operator()(const Pieces& pieces) const {
+    Pieces result;
+    for (const std::string& piece : pieces) {
+      std::size_t begin = 0;
+      std::string waiting;  // what the next part is joined with
+      const auto add = [&](std::size_t end, bool matches) {
+        std::string part = piece.substr(begin, end - begin);
+        begin = end;
+        if (part.empty()) return;
+        matches = matches != is_inverted;
+        if (matches && behavior == "Removed") return;
+        if (matches && behavior == "MergedWithNext") {
+          if (!waiting.empty()) result.push_back(std::exchange(waiting, {}));
+          waiting = part;
+        } else if (matches && behavior == "MergedWithPrevious" && !result.empty() && begin > part.size()) {
+          result.back() += part;
+        } else {
+          result.push_back(std::exchange(waiting, {}) + part);
+        }
+      };
+      GMatchInfo* match = nullptr;
+      GError* error = nullptr;
+      g_regex_match_full(pattern.get(), piece.data(), static_cast<gssize>(piece.size()), 0,
+                         GRegexMatchFlags{}, &match, &error);
+      for (; error == nullptr && g_match_info_matches(match) != 0; g_match_info_next(match, &error)) {
+        gint from = 0, to = 0;
+        g_match_info_fetch_pos(match, 0, &from, &to);
+        add(static_cast<std::size_t>(from), false);
+        add(static_cast<std::size_t>(to), true);
+      }
+      g_match_info_free(match);
+      if (error != nullptr) throw std::runtime_error(taken(error));
+      add(piece.size(), false);
+      if (!waiting.empty()) result.push_back(waiting);
+    }
+    return result;
+  }
+};
+
+Split split_of(const Json& json) {
+  const std::string behavior = json.value("behavior", "");
+  if (behavior != "Isolated" && behavior != "Removed" && behavior != "MergedWithPrevious" &&
+      behavior != "MergedWithNext")
+    unknown("the split", behavior, "Isolated, Removed, MergedWithPrevious, MergedWithNext");
+  const Json& pattern = json.at("pattern");
+  const std::string text =
+      pattern.contains("Regex")
+          ? pattern.at("Regex").get<std::string>()
+          : taken(g_regex_escape_string(pattern.at("String").get<std::string>().c_str(), -1));
+  return {compiled(text), behavior, json.value("invert", false)};
+}
+
+// A step before the merges: it splits pieces, or changes each. It is told whether the text begins with them.
+using Splitter = std::function<Pieces(Pieces, bool)>;
+
+Splitter byte_level_of(const Json& json) {
+  const bool has_space_first = json.value("add_prefix_space", true);  // a text without one gets one
+  std::optional<Split> split;
+  if (json.value("use_regex", true)) split.emplace(compiled(kGpt2Pattern));
+  return [=](Pieces pieces, bool) {
+    for (std::string& piece : pieces)
+      if (has_space_first && !piece.starts_with(' ')) piece.insert(0, 1, ' ');
+    if (split) pieces = (*split)(pieces);
+    for (std::string& piece : pieces)
+      for (const char byte : std::exchange(piece, {})) piece += letters()[static_cast<unsigned char>(byte)];
+    return pieces;
+  };
+}
+
+Splitter metaspace_of(const Json& json) {
+  const std::string space = json.value("replacement", kSpaceMark);
+  const std::string scheme =
+      json.value("prepend_scheme", json.value("add_prefix_space", true) ? "always" : "never");
+  std::optional<Split> split;
+  if (json.value("split", true)) split.emplace(compiled(space), "MergedWithNext");
+  return [=](Pieces pieces, bool is_first) {
+    const bool prepends = scheme == "always" || (scheme == "first" && is_first);
+    for (std::string& piece : pieces) {
+      piece = replaced(piece, " ", space);
+      if (prepends && !piece.starts_with(space)) piece.insert(0, space);
+    }
+    return split ? (*split)(pieces) : pieces;
+  };
+}
+
+Splitter splitter_of(const Json& json) {
+  const std::string type = type_of(json);
+  if (type == "ByteLevel") return byte_level_of(json);
+  if (type == "Metaspace") return metaspace_of(json);
+  if (type != "Split" && type != "Digits")
+    unknown("the pre-tokenizer", type, "ByteLevel, Digits, Metaspace, Split");
+  const bool is_each = json.value("individual_digits", false);
+  const Split split = type == "Split" ? split_of(json) : Split{compiled(is_each ? R"(\p{N})" : R"(\p{N}+)")};
+  return [split](const Pieces& pieces, bool) { return split(pieces); };
+}
+
 }  // namespace
+
+struct Tokenizer::Rules {
+  struct Added {
+    std::string text;
+    std::uint32_t token;
+    bool takes_left, takes_right;  // spaces beside it belong to it
+  };
+  struct Token {
+    std::string text;
+    bool is_special = false, is_added = false;
+  };
+  struct Merge {
+    std::uint32_t rank, token;
+  };
+
+  std::unordered_map<std::string, std::uint32_t> vocabulary;
+  std::unordered_map<std::uint64_t, Merge> merges;  // by the pair of tokens
+  std::vector<Token> all;
+  std::vector<Added> added;  // the longest first
+  std::vector<Normalizer> normalizers;
+  std::vector<Splitter> splitters;
+  Tokens beginning;
+  std::map<char, std::uint32_t> byte_tokens;  // such as <0x0A>, for characters that are no tokens
+  std::optional<std::uint32_t> unknown_token;
+  bool joins_unknown = false, takes_whole_words = false;
+  bool is_byte_level = false;  // tokens are spelled in letters for bytes
+  std::string space;           // SentencePiece's mark in tokens
+
+  explicit Rules(const Json& json) {
+    read_model(json.at("model"));
+    read_added(json.value("added_tokens", Json::array()));
+    for (const Json& step : steps_of(json.value("normalizer", Json()), "normalizers"))
+      normalizers.push_back(normalizer_of(step));
+    for (const Json& step : steps_of(json.value("pre_tokenizer", Json()), "pretokenizers"))
+      splitters.push_back(splitter_of(step));
+    for (const Json& step : steps_of(json.value("decoder", Json()), "decoders")) read_decoder(step);
+    for (const Json& step : steps_of(json.value("post_processor", Json()), "processors"))
+      read_beginning(step);
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> token_named(const std::string& text) const {
+    const auto found = vocabulary.find(text);
+    return found == vocabulary.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  Token& token_of(std::uint32_t number) {
+    if (number >= all.size()) all.resize(number + std::size_t{1});
+    return all[number];
+  }
+
+  void read_model(const Json& model) {
+    // Old files have no type; only BPE has merges.
+    const std::string type = model.value("type", model.contains("merges") ? "BPE" : "");
+    if (type != "BPE") unknown("the kind of tokenizer", type, "BPE");
+    for (const char* const name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+      if (!model.value(name, Json()).is_null() && model.at(name) != "")
+        unknown("the setting", name, "none such");
+    }
+    for (const auto& [text, token] : model.at("vocab").items()) {
+      const std::uint32_t number = checked_token(token);
+      token_of(number).text = text;
+      vocabulary[text] = number;
+    }
+    std::uint32_t rank = 0;
+    for (const Json& merge : model.at("merges")) {
+      const std::string line = merge.is_string() ? merge.get<std::string>() : "";
+      const std::size_t gap = line.find(' ', 1);
+      const auto left = merge.is_string() ? line.substr(0, gap) : merge.at(0).get<std::string>();
+      const auto right = merge.is_string() ? line.substr(std::min(gap, line.size() - 1) + 1)
+                                           : merge.at(1).get<std::string>();
+      const auto a = token_named(left), b = token_named(right), both = token_named(left + right);
+      if (!a || !b || !both)
+        throw std::runtime_error("the merge of '" + left + "' and '" + right +
+                                 "' has a part that is no token");
+      merges.try_emplace(pair_key(*a, *b), Merge{rank++, *both});
+    }
+    const Json none = model.value("unk_token", Json());
+    if (none.is_string()) {
+      unknown_token = token_named(none.get<std::string>());
+      if (!unknown_token)
+        throw std::runtime_error("the unk_token '" + none.get<std::string>() +
+                                 "' is no token of the vocabulary");
+    }
+    joins_unknown = model.value("fuse_unk", false);
+    for (int byte = 0; model.value("byte_fallback", false) && byte < 256; ++byte) {
+      std::array<char, 8> name{};
+      std::snprintf(name.data(), name.size(), "<0x%02X>", static_cast<unsigned>(byte));
+      if (const auto found = token_named(name.data())) byte_tokens[static_cast<char>(byte)] = *found;
+    }
+    takes_whole_words = model.value("ignore_merges", false);
+  }
+
+  void read_added(const Json& tokens) {
+    for (const Json& token : tokens) {
+      const std::uint32_t number = checked_token(token.at("id"));
+      Token& made = token_of(number);
+      made = {token.at("content").get<std::string>(), token.value("special", false), true};
+      if (!made.text.empty())
+        added.push_back({made.text, number, token.value("lstrip", false), token.value("rstrip", false)});
+    }
+    std::ranges::stable_sort(added, std::ranges::greater(),
+                             [](const Added& each) { return each.text.size(); });
+  }
+
+  void read_decoder(const Json& json) {
+    const std::string type = type_of(json);
+    if (type == "ByteLevel")
+      is_byte_level = true;
+    else if (type == "Metaspace")
+      space = json.value("replacement", kSpaceMark);
+    else if (type == "Replace" && json.at("pattern").contains("String") && json.at("content") == " ")
+      space = json.at("pattern").at("String").get<std::string>();
+    else if (type != "ByteFallback" && type != "Fuse" && type != "Strip")
+      unknown("the decoder", type, "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip");
+  }
+
+  // Only what stands before a text counts: behind it the model goes on.
+  void read_beginning(const Json& json) {
+    const std::string type = type_of(json);
+    if (type == "ByteLevel") return;
+    if (type != "TemplateProcessing") unknown("the post-processor", type, "ByteLevel, TemplateProcessing");
+    for (const Json& part : json.at("single")) {
+      if (!part.contains("SpecialToken")) break;
+      const auto name = part.at("SpecialToken").at("id").get<std::string>();
+      for (const Json& token : json.at("special_tokens").at(name).at("ids"))
+        beginning.push_back(token.get<std::uint32_t>());
+    }
+  }
+
+  void encode(std::string text, bool is_first, Tokens& tokens) const {
+    for (const Normalizer& step : normalizers) text = step(text);
+    Pieces pieces = {std::move(text)};
+    for (const Splitter& step : splitters) pieces = step(std::move(pieces), is_first);
+    for (const std::string& piece : pieces) encode_word(piece, tokens);
+  }
+
+  void encode_word(const std::string& word, Tokens& tokens) const {
+    const auto whole = takes_whole_words ? token_named(word) : std::nullopt;
+    if (whole) return tokens.push_back(*whole);
+    Tokens symbols;
+    const auto characters = decoder::characters_of(word);
+    if (!characters) throw std::runtime_error(characters.error().message);  // a pattern may cut anywhere
+    for (const std::string_view character : *characters) {
+      if (const auto found = token_named(std::string(character)))
+        symbols.push_back(*found);
+      else
+        add_unknown(character, symbols);
+    }
+    merge(symbols);
+    tokens.insert(tokens.end(), symbols.begin(), symbols.end());
+  }
+
+  void add_unknown(std::string_view character, Tokens& symbols) const {
+    Tokens bytes;
+    for (const char byte : character) {
+      const auto found = byte_tokens.find(byte);
+      if (found != byte_tokens.end()) bytes.push_back(found->second);
+    }
+    if (bytes.size() == character.size())
+      return symbols.insert(symbols.end(), bytes.begin(), bytes.end()), void();
+    if (!unknown_token || (joins_unknown && !symbols.empty() && symbols.back() == *unknown_token)) return;
+    symbols.push_back(*unknown_token);
+  }
+
+  // Merges the pair of the lowest rank, the first of several, until there is none.
+  void merge(Tokens& symbols) const {
+    // The rank, the place of the left token, and the pair that stood there.
+    using Candidate = std::tuple<std::uint32_t, std::size_t, std::uint64_t>;
+    constexpr std::uint32_t kGone = ~0U;
+    std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
+    std::vector<std::size_t> next(symbols.size()), previous(symbols.size());
+    const auto add = [&](std::size_t place) {
+      if (place >= symbols.size() || next[place] >= symbols.size()) return;
+      const std::uint64_t pair = pair_key(symbols[place], symbols[next[place]]);
+      const auto merge = merges.find(pair);
+      if (merge != merges.end()) queue.push({merge->second.rank, place, pair});
+    };
+    for (std::size_t i = 0; i < symbols.size(); ++i) next[i] = i + 1, previous[i] = i - 1;
+    for (std::size_t i = 0; i + 1 < symbols.size(); ++i) add(i);
+    for (; !queue.empty();) {
+      const auto [rank, left, pair] = queue.top();
+      queue.pop();
+      const std::size_t right = next[left];
+      if (symbols[left] == kGone || right >= symbols.size() ||
+          pair_key(symbols[left], symbols[right]) != pair)
+        continue;
+      symbols[left] = merges.at(pair).token;
+      symbols[right] = kGone;
+      next[left] = next[right];
+      if (next[left] < symbols.size()) previous[next[left]] = left;
+      add(left);
+      add(previous[left]);
+    }
+    std::erase(symbols, kGone);
+  }
+};
 
 vkattn::Result<Tokenizer> Tokenizer::open(const std::filesystem::path& path) {
   const auto text = decoder::file_text(path);
   if (!text) return text.error();
   try {
     Tokenizer tokenizer;
-    tokenizer.read(Json::parse(*text));
+    tokenizer.rules_ = std::make_shared<Rules>(Json::parse(*text));
     return tokenizer;
   } catch (const std::exception& error) {
-    return refusal(path.string() + ": " + error.what());
-  }
-}
-
-void Tokenizer::read(const Json& json) {
-  for (unsigned byte = 0, other = 256; byte < 256; ++byte) {
-    const bool is_printable = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
-    letters_[byte] = utf8(is_printable ? byte : other++);
-    bytes_of_letters_[letters_[byte]] = static_cast<char>(byte);
-  }
-  read_model(json.at("model"));
-  read_added(json.value("added_tokens", Json::array()));
-  for (const Json& step : steps_of(json.value("normalizer", Json()), "normalizers")) read_normalizer(step);
-  for (const Json& step : steps_of(json.value("pre_tokenizer", Json()), "pretokenizers")) read_splitter(step);
-  for (const Json& step : steps_of(json.value("decoder", Json()), "decoders")) read_decoder(step);
-  for (const Json& step : steps_of(json.value("post_processor", Json()), "processors")) read_beginning(step);
-}
-
-void Tokenizer::read_model(const Json& model) {
-  // Old files have no type; only BPE has merges.
-  const std::string type = model.value("type", model.contains("merges") ? "BPE" : "");
-  if (type != "BPE") unknown("the kind of tokenizer", type, "BPE");
-  for (const char* const name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!model.value(name, Json()).is_null() && model.at(name) != "")
-      unknown("the setting", name, "none such");
-  }
-  for (const auto& [text, token] : model.at("vocab").items()) {
-    const std::uint32_t number = checked_token(token);
-    if (number >= texts_.size()) texts_.resize(number + std::size_t{1});
-    texts_[number] = text;
-    vocabulary_[text] = number;
-  }
-  std::uint32_t rank = 0;
-  for (const Json& merge : model.at("merges")) {
-    const std::string line = merge.is_string() ? merge.get<std::string>() : "";
-    const std::size_t space = line.find(' ', 1);
-    const auto left = merge.is_string() ? line.substr(0, space) : merge.at(0).get<std::string>();
-    const auto right = merge.is_string() ? line.substr(std::min(space, line.size() - 1) + 1)
-                                         : merge.at(1).get<std::string>();
-    const auto a = vocabulary_.find(left), b = vocabulary_.find(right), both = vocabulary_.find(left + right);
-    if (a == vocabulary_.end() || b == vocabulary_.end() || both == vocabulary_.end())
-      throw std::runtime_error("the merge of '" + left + "' and '" + right + "' has a part that is no token");
-    merges_.try_emplace(pair_key(a->second, b->second), Merge{rank++, both->second});
-  }
-  const Json none = model.value("unk_token", Json());
-  if (none.is_string()) {
-    const auto found = vocabulary_.find(none.get<std::string>());
-    if (found == vocabulary_.end())
-      throw std::runtime_error("the unk_token '" + none.get<std::string>() +
-                               "' is no token of the vocabulary");
-    unknown_ = found->second;
-  }
-  joins_unknown_ = model.value("fuse_unk", false);
-  falls_back_to_bytes_ = model.value("byte_fallback", false);
-  takes_whole_words_ = model.value("ignore_merges", false);
-}
-
-void Tokenizer::read_added(const Json& tokens) {
-  is_special_.resize(texts_.size());
-  is_added_.resize(texts_.size());
-  for (const Json& token : tokens) {
-    const std::uint32_t number = checked_token(token.at("id"));
-    if (number >= texts_.size()) {
-      texts_.resize(number + std::size_t{1});
-      is_special_.resize(texts_.size());
-      is_added_.resize(texts_.size());
-    }
-    texts_[number] = token.at("content").get<std::string>();
-    is_special_[number] = token.value("special", false);
-    is_added_[number] = true;
-    if (!texts_[number].empty())
-      added_.push_back({texts_[number], number, token.value("lstrip", false), token.value("rstrip", false)});
-  }
-  std::ranges::stable_sort(added_, std::ranges::greater(),
-                           [](const Added& each) { return each.text.size(); });
-}
-
-void Tokenizer::read_normalizer(const Json& json) {
-  const std::string type = type_of(json);
-  Normalizer step;
-  if (type == "Prepend") {
-    step.prepended = json.at("prepend").get<std::string>();
-  } else if (type == "Replace" && json.at("pattern").contains("String")) {
-    step.replaced = json.at("pattern").at("String").get<std::string>();
-    step.content = json.at("content").get<std::string>();
-  } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
-    step.has_form = true;
-    step.form = type == "NFC"    ? G_NORMALIZE_NFC
-                : type == "NFD"  ? G_NORMALIZE_NFD
-                : type == "NFKC" ? G_NORMALIZE_NFKC
-                                 : G_NORMALIZE_NFKD;
-  } else {
-    unknown("the normalizer", type, "Prepend, Replace of a string, NFC, NFD, NFKC, NFKD");
-  }
-  normalizers_.push_back(step);
-}
-
-void Tokenizer::add_split(const Json& json) {
-  static const std::unordered_map<std::string, Behavior> behaviors = {
-      {"Isolated", Behavior::kIsolated},
-      {"Removed", Behavior::kRemoved},
-      {"MergedWithPrevious", Behavior::kMergedWithPrevious},
-      {"MergedWithNext", Behavior::kMergedWithNext}};
-  const auto behavior = behaviors.find(json.value("behavior", ""));
-  if (behavior == behaviors.end())
-    unknown("the split", json.value("behavior", ""), "Isolated, Removed, MergedWithPrevious, MergedWithNext");
-  Splitter step;
-  const Json& pattern = json.at("pattern");
-  if (pattern.contains("Regex")) {
-    step.pattern = compiled(pattern.at("Regex").get<std::string>());
-  } else {
-    gchar* const escaped = g_regex_escape_string(pattern.at("String").get<std::string>().c_str(), -1);
-    step.pattern = compiled(escaped);
-    g_free(escaped);
-  }
-  step.behavior = behavior->second;
-  step.is_inverted = json.value("invert", false);
-  splitters_.push_back(step);
-}
-
-void Tokenizer::read_splitter(const Json& json) {
-  const std::string type = type_of(json);
-  Splitter step;
-  if (type == "Split") return add_split(json);
-  if (type == "ByteLevel") {
-    step.spells_bytes = true;
-    step.has_space_first = json.value("add_prefix_space", true);
-    if (json.value("use_regex", true)) step.pattern = compiled(kGpt2Pattern);
-  } else if (type == "Digits") {
-    step.pattern = compiled(json.value("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
-  } else if (type == "Metaspace") {
-    step.space = json.value("replacement", "\xe2\x96\x81");
-    const std::string scheme =
-        json.value("prepend_scheme", json.value("add_prefix_space", true) ? "always" : "never");
-    if (scheme != "never") step.space_first = step.space;
-    step.only_at_start = scheme == "first";
-    if (json.value("split", true)) {
-      step.pattern = compiled(step.space);
-      step.behavior = Behavior::kMergedWithNext;
-    }
-  } else {
-    unknown("the pre-tokenizer", type, "ByteLevel, Digits, Metaspace, Split");
-  }
-  splitters_.push_back(step);
-}
-
-void Tokenizer::read_decoder(const Json& json) {
-  const std::string type = type_of(json);
-  if (type == "ByteLevel")
-    is_byte_level_ = true;
-  else if (type == "Metaspace")
-    space_ = json.value("replacement", "\xe2\x96\x81");
-  else if (type == "Replace" && json.at("pattern").contains("String") && json.at("content") == " ")
-    space_ = json.at("pattern").at("String").get<std::string>();
-  else if (type != "ByteFallback" && type != "Fuse" && type != "Strip")
-    unknown("the decoder", type, "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip");
-}
-
-// Only what stands before a text counts: behind it the model goes on.
-void Tokenizer::read_beginning(const Json& json) {
-  const std::string type = type_of(json);
-  if (type == "ByteLevel") return;
-  if (type != "TemplateProcessing") unknown("the post-processor", type, "ByteLevel, TemplateProcessing");
-  for (const Json& part : json.at("single")) {
-    if (!part.contains("SpecialToken")) break;
-    const auto name = part.at("SpecialToken").at("id").get<std::string>();
-    for (const Json& token : json.at("special_tokens").at(name).at("ids"))
-      beginning_.push_back(token.get<std::uint32_t>());
+    return decoder::refusal(path.string() + ": " + error.what());
   }
 }
 
 vkattn::Result<std::vector<std::uint32_t>> Tokenizer::encode(std::string_view text) const try {
-  const gchar* end = nullptr;
-  if (g_utf8_validate(text.data(), static_cast<gssize>(text.size()), &end) == 0)
-    return refusal("the text is no UTF-8 at its byte " + std::to_string(end - text.data()));
-  std::vector<std::uint32_t> tokens = beginning_;
+  if (const auto characters = decoder::characters_of(text); !characters) return characters.error();
+  Tokens tokens = rules_->beginning;
   bool is_first = true;
   while (!text.empty()) {
     std::size_t at = text.size();
-    const Added* found = nullptr;
-    for (const Added& each : added_) {  // the longest first, so that it wins at equal places
+    const Rules::Added* found = nullptr;
+    for (const Rules::Added& each : rules_->added) {  // the longest first, so that it wins at equal places
       const std::size_t place = text.substr(0, std::min(text.size(), at + each.text.size())).find(each.text);
       if (place < at) at = place, found = &each;
     }
@@ -290,7 +460,7 @@ vkattn::Result<std::vector<std::uint32_t>> Tokenizer::encode(std::string_view te
     constexpr std::string_view kSpaces = " \t\n\r";
     if (found != nullptr && found->takes_left)
       section = section.substr(0, section.find_last_not_of(kSpaces) + 1);
-    if (!section.empty()) encode_section(section, is_first, tokens);
+    if (!section.empty()) rules_->encode(std::string(section), is_first, tokens);
     is_first = false;
     if (found == nullptr) break;
     tokens.push_back(found->token);
@@ -299,181 +469,33 @@ vkattn::Result<std::vector<std::uint32_t>> Tokenizer::encode(std::string_view te
   }
   return tokens;
 } catch (const std::runtime_error& error) {
-  return refusal(std::string("the text cannot be split: ") + error.what());
-}
-
-std::string Tokenizer::normalized(std::string text) const {
-  for (const Normalizer& step : normalizers_) {
-    text = step.prepended + replaced(text, step.replaced, step.content);
-    if (!step.has_form) continue;
-    gchar* const formed = g_utf8_normalize(text.data(), static_cast<gssize>(text.size()), step.form);
-    if (formed == nullptr) throw std::runtime_error("it has no form of Unicode");
-    text = formed;
-    g_free(formed);
-  }
-  return text;
-}
-
-void Tokenizer::encode_section(std::string_view text, bool is_first,
-                               std::vector<std::uint32_t>& tokens) const {
-  std::vector<std::string> pieces = {normalized(std::string(text))};
-  for (const Splitter& step : splitters_) {
-    for (std::string& piece : pieces) {
-      if (step.has_space_first && !piece.starts_with(' ')) piece.insert(0, 1, ' ');
-      if (step.space.empty()) continue;
-      piece = replaced(piece, " ", step.space);
-      if ((is_first || !step.only_at_start) && !piece.starts_with(step.space))
-        piece.insert(0, step.space_first);
-    }
-    if (step.pattern) pieces = split(step, pieces);
-    if (!step.spells_bytes) continue;
-    for (std::string& piece : pieces) {
-      std::string spelled;
-      for (const char byte : piece) spelled += letters_[static_cast<unsigned char>(byte)];
-      piece = spelled;
-    }
-  }
-  for (const std::string& piece : pieces) encode_word(piece, tokens);
-}
-
-std::vector<std::string> Tokenizer::split(const Splitter& splitter,
-                                          const std::vector<std::string>& pieces) const {
-  std::vector<std::string> result;
-  for (const std::string& piece : pieces) {
-    std::size_t begin = 0;
-    std::string waiting;  // what the next part is joined with
-    const auto add = [&](std::size_t end, bool matches) {
-      std::string part = piece.substr(begin, end - begin);
-      begin = end;
-      if (part.empty()) return;
-      matches = matches != splitter.is_inverted;
-      if (matches && splitter.behavior == Behavior::kRemoved) return;
-      if (matches && splitter.behavior == Behavior::kMergedWithNext) {
-        if (!waiting.empty()) result.push_back(std::exchange(waiting, {}));
-        waiting = part;
-      } else if (matches && splitter.behavior == Behavior::kMergedWithPrevious && !result.empty() &&
-                 begin > part.size()) {
-        result.back() += part;
-      } else {
-        result.push_back(std::exchange(waiting, {}) + part);
-      }
-    };
-    GMatchInfo* match = nullptr;
-    GError* error = nullptr;
-    g_regex_match_full(splitter.pattern.get(), piece.data(), static_cast<gssize>(piece.size()), 0,
-                       GRegexMatchFlags{}, &match, &error);
-    for (; error == nullptr && g_match_info_matches(match) != 0; g_match_info_next(match, &error)) {
-      gint from = 0, to = 0;
-      g_match_info_fetch_pos(match, 0, &from, &to);
-      add(static_cast<std::size_t>(from), false);
-      add(static_cast<std::size_t>(to), true);
-    }
-    g_match_info_free(match);
-    if (error != nullptr) throw std::runtime_error(taken(error));
-    add(piece.size(), false);
-    if (!waiting.empty()) result.push_back(waiting);
-  }
-  return result;
-}
-
-void Tokenizer::encode_word(const std::string& word, std::vector<std::uint32_t>& tokens) const {
-  if (takes_whole_words_) {
-    const auto whole = vocabulary_.find(word);
-    if (whole != vocabulary_.end()) return tokens.push_back(whole->second);
-  }
-  std::vector<std::uint32_t> symbols;
-  for (std::string_view rest = word; !rest.empty();) {
-    const std::string_view character = rest.substr(0, character_bytes(rest));
-    rest.remove_prefix(character.size());
-    const auto found = vocabulary_.find(std::string(character));
-    if (found != vocabulary_.end())
-      symbols.push_back(found->second);
-    else
-      add_unknown(character, symbols);
-  }
-  merge(symbols);
-  tokens.insert(tokens.end(), symbols.begin(), symbols.end());
-}
-
-void Tokenizer::add_unknown(std::string_view character, std::vector<std::uint32_t>& symbols) const {
-  if (falls_back_to_bytes_) {
-    std::vector<std::uint32_t> all;
-    for (const char byte : character) {
-      std::array<char, 8> name{};
-      std::snprintf(name.data(), name.size(), "<0x%02X>",
-                    static_cast<unsigned>(static_cast<unsigned char>(byte)));
-      const auto found = vocabulary_.find(name.data());
-      if (found != vocabulary_.end()) all.push_back(found->second);
-    }
-    if (all.size() == character.size()) return symbols.insert(symbols.end(), all.begin(), all.end()), void();
-  }
-  const auto none = static_cast<std::uint32_t>(unknown_);
-  if (unknown_ < 0 || (joins_unknown_ && !symbols.empty() && symbols.back() == none)) return;
-  symbols.push_back(none);
-}
-
-// Merges the pair of the lowest rank, the first of several, until there is none.
-void Tokenizer::merge(std::vector<std::uint32_t>& symbols) const {
-  struct Candidate {
-    std::uint32_t rank;
-    std::size_t place;
-    std::uint64_t pair;
-    bool operator>(const Candidate& other) const {
-      return rank != other.rank ? rank > other.rank : place > other.place;
-    }
-  };
-  constexpr std::uint32_t kGone = ~0U;
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
-  std::vector<std::size_t> next(symbols.size()), previous(symbols.size());
-  const auto add = [&](std::size_t place) {
-    if (place >= symbols.size() || next[place] >= symbols.size()) return;
-    const std::uint64_t pair = pair_key(symbols[place], symbols[next[place]]);
-    const auto merge = merges_.find(pair);
-    if (merge != merges_.end()) queue.push({merge->second.rank, place, pair});
-  };
-  for (std::size_t i = 0; i < symbols.size(); ++i) next[i] = i + 1, previous[i] = i - 1;
-  for (std::size_t i = 0; i + 1 < symbols.size(); ++i) add(i);
-  for (; !queue.empty();) {
-    const Candidate best = queue.top();
-    queue.pop();
-    const std::size_t left = best.place, right = next[left];
-    if (symbols[left] == kGone || right >= symbols.size() ||
-        pair_key(symbols[left], symbols[right]) != best.pair)
-      continue;
-    symbols[left] = merges_.at(best.pair).token;
-    symbols[right] = kGone;
-    next[left] = next[right];
-    if (next[left] < symbols.size()) previous[next[left]] = left;
-    add(left);
-    add(previous[left]);
-  }
-  std::erase(symbols, kGone);
+  return decoder::refusal(std::string("the text cannot be split: ") + error.what());
 }
 
 std::string Tokenizer::bytes(std::uint32_t token) const {
-  if (token >= texts_.size() || is_special_[token]) return {};
-  const std::string& text = texts_[token];
-  if (is_added_[token]) return text;
-  if (!is_byte_level_) {
-    const std::optional<char> byte = falls_back_to_bytes_ ? byte_of(text) : std::nullopt;
-    return byte ? std::string(1, *byte) : replaced(text, space_, " ");
+  if (token >= rules_->all.size() || rules_->all[token].is_special) return {};
+  const std::string& text = rules_->all[token].text;
+  if (rules_->all[token].is_added) return text;
+  if (!rules_->is_byte_level) {
+    for (const auto& [byte, other] : rules_->byte_tokens)
+      if (other == token) return std::string(1, byte);
+    return replaced(text, rules_->space, " ");
   }
   std::string result;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string letter(rest.substr(0, character_bytes(rest)));
-    const auto byte = bytes_of_letters_.find(letter);
-    result += byte == bytes_of_letters_.end() ? letter : std::string(1, byte->second);
-    rest.remove_prefix(letter.size());
+  const auto characters = decoder::characters_of(text);
+  for (const std::string_view letter : *characters) {
+    const auto byte = std::ranges::find(letters(), letter);
+    result += byte == letters().end() ? std::string(letter)
+                                      : std::string(1, static_cast<char>(byte - letters().begin()));
   }
   return result;
 }
 
 std::string Tokenizer::name(std::uint32_t token) const {
-  if (token >= texts_.size()) return std::to_string(token);
-  if (is_added_[token]) return texts_[token];
-  std::string text = replaced(replaced(bytes(token), " ", "\xc2\xb7"), "\n", "\\n");
-  Utf8Stream stream;
-  text = stream.add(text);
+  if (token >= rules_->all.size()) return std::to_string(token);
+  if (rules_->all[token].is_added) return rules_->all[token].text;
+  decoder::Utf8Stream stream;
+  const std::string text = stream.add(replaced(replaced(bytes(token), " ", "\xc2\xb7"), "\n", "\\n"));
   return text + stream.finish();
 }
 

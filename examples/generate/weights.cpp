@@ -1,17 +1,18 @@
 #include "generate/weights.hpp"
 
-#include <vkattn/cache.hpp>
-
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
-#include "decoder/files.hpp"
+#include "decoder/text.hpp"
 
 namespace generate {
 
 using decoder::checked;
+using decoder::refusal;
+using decoder::StoredPart;
+using decoder::Tensor;
 
 namespace {
 
@@ -23,13 +24,14 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text;
 }
 
-vkattn::DataType type_of(vkattn::StoredType type) {
+vkattn::DataType type_of(const StoredPart& part) {
+  const vkattn::StoredType type = part.tensor->type;
   if (type == vkattn::StoredType::kFloat16) return vkattn::DataType::kFloat16;
   return type == vkattn::StoredType::kBfloat16 ? vkattn::DataType::kBfloat16 : vkattn::DataType::kFloat32;
 }
 
-std::uint64_t bytes_of(vkattn::DataType type, std::int64_t elements) {
-  return static_cast<std::uint64_t>(elements) / vkattn::block_elements(type) * vkattn::block_bytes(type);
+bool is_blocks(const Tensor& tensor) {
+  return vkattn::block_elements(tensor.type) > 1;
 }
 
 // The files that an index names, each once.
@@ -68,257 +70,214 @@ vkattn::Result<Checkpoint> Checkpoint::open(const std::filesystem::path& folder)
     auto file = vkattn::SafetensorsFile::open(folder / name);
     if (!file) return file.error();
     for (const vkattn::StoredTensor& tensor : file->tensors())
-      checkpoint.files_of_[tensor.name] = checkpoint.files_.size();
-    checkpoint.files_.push_back(*std::move(file));
+      checkpoint.files_of[tensor.name] = checkpoint.files.size();
+    checkpoint.files.push_back(*std::move(file));
   }
   return checkpoint;
 }
 
-vkattn::Result<vkattn::SafetensorsFile*> Checkpoint::find(const std::string& name,
-                                                          const std::vector<std::int64_t>& shape) {
-  const auto file = files_of_.find(name);
-  if (file == files_of_.end()) return refusal("the checkpoint has no tensor '" + name + "'");
-  vkattn::SafetensorsFile& found = files_[file->second];
-  const vkattn::StoredTensor& tensor = *found.find(name);
-  if (tensor.shape != shape)
-    return refusal(found.path().string() + ": the tensor '" + name + "' is " + shape_text(tensor.shape) +
-                   ", and config.json makes it " + shape_text(shape));
-  const vkattn::StoredType type = tensor.type;
-  if (type != vkattn::StoredType::kFloat16 && type != vkattn::StoredType::kBfloat16 &&
-      type != vkattn::StoredType::kFloat32)
-    return refusal(found.path().string() + ": the tensor '" + name + "' is " +
-                   std::string(vkattn::name(type)) + "; F16, BF16 and F32 are known");
-  return &found;
-}
+namespace {
 
-std::int64_t Matrix::all_outputs() const {
-  return std::accumulate(outputs.begin(), outputs.end(), std::int64_t{0});
-}
+// Finds a model's tensors in a checkpoint. Throws the error of one that does not fit.
+struct Finder {
+  const Model& model;
+  Checkpoint& checkpoint;
+  std::optional<vkattn::DataType> quantised;
+  std::string prefix = {};  // of all names, but not of a head that stands beside the model
 
-std::uint64_t Matrix::bytes() const {
-  return (bytes_of(type, all_outputs() * inputs) + 3) / 4 * 4;
-}
-
-// Finds a model's tensors in a checkpoint. The first that does not fit is kept as the refusal.
-class Weights::Finder {
- public:
-  Finder(const Model& model, Checkpoint& checkpoint, std::optional<vkattn::DataType> quantised,
-         Weights& weights)
-      : model_(model), checkpoint_(checkpoint), quantised_(quantised), weights_(weights) {
-    const bool has_prefix = model.family->positions != nullptr && !checkpoint.has("wte.weight");
-    prefix_ = has_prefix ? "transformer." : "";
+  // Refuses a tensor that is missing, or that has another shape or no floats.
+  StoredPart part(const std::string& name, const std::vector<std::int64_t>& shape) {
+    const auto number = checkpoint.files_of.find(name);
+    if (number == checkpoint.files_of.end()) throw refusal("the checkpoint has no tensor '" + name + "'");
+    vkattn::SafetensorsFile& file = checkpoint.files[number->second];
+    const vkattn::StoredTensor& tensor = *file.find(name);
+    const std::string begin = file.path().string() + ": the tensor '" + name + "' is ";
+    if (tensor.shape != shape)
+      throw refusal(begin + shape_text(tensor.shape) + ", and config.json makes it " + shape_text(shape));
+    if (tensor.type != vkattn::StoredType::kFloat16 && tensor.type != vkattn::StoredType::kBfloat16 &&
+        tensor.type != vkattn::StoredType::kFloat32)
+      throw refusal(begin + std::string(vkattn::name(tensor.type)) + "; F16, BF16 and F32 are known");
+    return {&file, &tensor};
   }
-
-  Matrix matrix(const std::vector<std::string>& names, const std::vector<std::int64_t>& outputs,
-                std::int64_t inputs) {
-    return matrix(names, outputs, inputs, model_.family->is_input_first, true);
-  }
-  Matrix table(const char* name, std::int64_t rows, bool may_be_blocks = false) {
-    return matrix({name}, {rows}, model_.width, false, may_be_blocks);
-  }
-  Matrix matrix(const std::vector<std::string>& names, const std::vector<std::int64_t>& outputs,
-                std::int64_t inputs, bool is_input_first, bool may_be_blocks) {
-    Matrix matrix;
-    matrix.outputs = outputs;
-    matrix.inputs = inputs;
-    matrix.is_input_first = is_input_first;
+  Tensor vector(const std::vector<std::string>& names, const std::vector<std::int64_t>& sizes) {
+    Tensor vector;
     for (std::size_t i = 0; i < names.size(); ++i) {
-      // A head of its own stands beside the model whose names have the prefix.
-      matrix.names.push_back((names[i] == model_.family->head ? "" : prefix_) + names[i] + ".weight");
-      const auto shape =
-          matrix.is_input_first ? std::vector{inputs, outputs[i]} : std::vector{outputs[i], inputs};
-      const auto file = checkpoint_.find(matrix.names.back(), shape);
-      if (!file) {
-        fail(file.error());
-        return matrix;
-      }
-      const vkattn::DataType stored = type_of((*file)->find(matrix.names.back())->type);
-      if (i > 0 && stored != matrix.stored)
-        fail(refusal("the tensors '" + matrix.names.front() + "' and '" + matrix.names.back() +
-                     "' have different types"));
-      matrix.stored = matrix.type = stored;
+      vector.parts.push_back(part(prefix + names[i], {sizes[i]}));
+      vector.outputs += sizes[i];
     }
-    if (quantised_ && may_be_blocks) quantise(matrix);
-    weights_.bytes_ += matrix.bytes();
-    if (matrix.bytes() > weights_.largest_.bytes) weights_.largest_ = {matrix.names.front(), matrix.bytes()};
-    return matrix;
-  }
-
-  Vector vector(const std::vector<std::string>& names, const std::vector<std::int64_t>& sizes,
-                float added = 0) {
-    Vector vector{{}, sizes, added, weights_.vector_numbers_};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      vector.names.push_back(prefix_ + names[i]);
-      const auto file = checkpoint_.find(vector.names.back(), {sizes[i]});
-      if (!file) {
-        fail(file.error());
-        return vector;
-      }
-    }
-    constexpr std::int64_t kAligned = 64;  // 256 bytes, the most that a device asks for
-    const auto count = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-    weights_.vector_numbers_ += (count + kAligned - 1) / kAligned * kAligned;
-    weights_.all_vectors_.push_back(vector);
     return vector;
   }
-  Vector norm(const std::string& name) {
-    return vector({name + ".weight"}, {model_.width}, model_.family->is_gemma ? 1.0F : 0.0F);
+  void add_norm(const std::string& name, Tensor& gain, Tensor& bias) {
+    gain = vector({name + ".weight"}, {model.width});
+    gain.added = model.family->is_gemma ? 1 : 0;
+    if (model.family->has_means) bias = vector({name + ".bias"}, {model.width});
   }
-  Vector norm_bias(const std::string& name) {
-    return model_.family->has_means ? vector({name + ".bias"}, {model_.width}) : Vector{};
+  Tensor matrix(const std::vector<std::string>& names, const std::vector<std::int64_t>& outputs,
+                std::int64_t inputs, bool is_input_first) {
+    Tensor matrix{.inputs = inputs, .is_input_first = is_input_first};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      matrix.parts.push_back(part(names[i] + ".weight", is_input_first ? std::vector{inputs, outputs[i]}
+                                                                       : std::vector{outputs[i], inputs}));
+      matrix.outputs += outputs[i];
+      matrix.type = type_of(matrix.parts.front());
+      if (matrix.type != type_of(matrix.parts.back()))
+        throw refusal("the tensors '" + matrix.parts.front().tensor->name + "' and '" +
+                      matrix.parts.back().tensor->name + "' have different types");
+    }
+    return matrix;
   }
-  Vector biases(bool has_them, std::vector<std::string> names, const std::vector<std::int64_t>& sizes) {
-    for (std::string& name : names) name += ".bias";
-    return has_them ? vector(names, sizes) : Vector{};
+  Tensor table(const std::string& name, std::int64_t rows) {
+    return matrix({name}, {rows}, model.width, false);
   }
-
-  LayerWeights layer(std::int64_t number);
-  std::optional<vkattn::Error> error;
-
- private:
-  void fail(const vkattn::Error& failed) {
-    if (!error) error = failed;
+  void quantise(Tensor& matrix) {
+    if (!quantised) return;
+    matrix.type = *quantised;
+    if (matrix.inputs % vkattn::block_elements(matrix.type) != 0)
+      throw refusal("--weights " + std::string(vkattn::name(matrix.type)) + " has blocks of 32, and '" +
+                    matrix.parts.front().tensor->name + "' has " + std::to_string(matrix.inputs) + " inputs");
   }
-  void quantise(Matrix& matrix) {
-    if (matrix.inputs % vkattn::block_elements(*quantised_) == 0)
-      matrix.type = *quantised_;
-    else
-      fail(refusal("--weights " + std::string(vkattn::name(*quantised_)) + " has blocks of 32, and '" +
-                   matrix.names.front() + "' has " + std::to_string(matrix.inputs) + " inputs"));
+  // A matrix of a layer, and its bias if there is one.
+  void add_product(const std::string& layer, const std::vector<const char*>& names,
+                   const std::vector<std::int64_t>& outputs, std::int64_t inputs, Tensor& weight,
+                   Tensor* bias) {
+    std::vector<std::string> weights, biases;
+    for (const char* const name : names) {
+      weights.push_back(prefix + layer + name);
+      biases.push_back(layer + name + ".bias");
+    }
+    weight = matrix(weights, outputs, inputs, model.family->is_input_first);
+    quantise(weight);
+    if (bias != nullptr) *bias = vector(biases, outputs);
   }
-
-  const Model& model_;
-  Checkpoint& checkpoint_;
-  std::optional<vkattn::DataType> quantised_;
-  Weights& weights_;
-  std::string prefix_;
+  decoder::Weights::Layer layer(std::int64_t number);
 };
 
-LayerWeights Weights::Finder::layer(std::int64_t number) {
-  const Family& family = *model_.family;
-  const std::string prefix = family.layer + std::to_string(number) + ".";
-  const auto named = [&](const std::vector<const char*>& names) {
-    std::vector<std::string> all;
-    for (const char* const name : names) all.push_back(prefix + name);
-    return all;
-  };
-  const std::int64_t kv = model_.kv_heads * model_.head_dim;
+decoder::Weights::Layer Finder::layer(std::int64_t number) {
+  const Family& family = *model.family;
+  const std::string name = family.layer + std::to_string(number) + ".";
+  const std::int64_t kv = model.kv_heads * model.head_dim, width = model.width;
   const std::vector<std::int64_t> qkv =
-      family.qkv.size() == 1 ? std::vector{model_.qkv_width()} : std::vector{model_.query_width(), kv, kv};
-  const std::vector<std::int64_t> up(family.up.size(), model_.hidden);
-  const bool all = family.has_all_biases;
-  LayerWeights layer;
-  layer.qkv = matrix(named(family.qkv), qkv, model_.width);
-  layer.qkv_bias = biases(family.has_qkv_biases, named(family.qkv), qkv);
-  layer.out = matrix(named({family.out}), {model_.width}, model_.query_width());
-  layer.out_bias = biases(all, named({family.out}), {model_.width});
-  layer.up = matrix(named(family.up), up, model_.width);
-  layer.up_bias = biases(all, named(family.up), up);
-  layer.down = matrix(named({family.down}), {model_.width}, model_.hidden);
-  layer.down_bias = biases(all, named({family.down}), {model_.width});
-  layer.attention_norm = norm(prefix + family.attention_norm);
-  layer.attention_norm_bias = norm_bias(prefix + family.attention_norm);
-  layer.mlp_norm = norm(prefix + family.mlp_norm);
-  layer.mlp_norm_bias = norm_bias(prefix + family.mlp_norm);
-  if (family.post_attention != nullptr) layer.post_attention = norm(prefix + family.post_attention);
-  if (family.post_mlp != nullptr) layer.post_mlp = norm(prefix + family.post_mlp);
-  return layer;
+      family.qkv.size() == 1 ? std::vector{model.qkv_width()} : std::vector{model.query_width(), kv, kv};
+  const std::vector<std::int64_t> up(family.up.size(), model.hidden);
+  const auto if_any = [&](Tensor& bias) { return family.has_all_biases ? &bias : nullptr; };
+  decoder::Weights::Layer made;
+  Tensor none;
+  add_product(name, family.qkv, qkv, width, made.qkv, family.has_qkv_biases ? &made.qkv_bias : nullptr);
+  add_product(name, {family.out}, {width}, model.query_width(), made.out, if_any(made.out_bias));
+  add_product(name, family.up, up, width, made.up, if_any(made.up_bias));
+  add_product(name, {family.down}, {width}, model.hidden, made.down, if_any(made.down_bias));
+  add_norm(name + family.attention_norm, made.attention_norm, made.attention_norm_bias);
+  add_norm(name + family.mlp_norm, made.mlp_norm, made.mlp_norm_bias);
+  if (family.post_attention != nullptr) add_norm(name + family.post_attention, made.post_attention, none);
+  if (family.post_mlp != nullptr) add_norm(name + family.post_mlp, made.post_mlp, none);
+  return made;
 }
+
+}  // namespace
 
 vkattn::Result<Weights> Weights::find(const Model& model, Checkpoint& checkpoint,
-                                      std::optional<vkattn::DataType> quantised) {
+                                      std::optional<vkattn::DataType> quantised) try {
   Weights weights;
-  Finder finder(model, checkpoint, quantised, weights);
   const Family& family = *model.family;
-  weights.embedding = finder.table(family.embedding, model.vocabulary);
-  if (family.positions != nullptr) weights.positions = finder.table(family.positions, model.context);
-  for (std::int64_t i = 0; i < model.layers && !finder.error; ++i) weights.layers.push_back(finder.layer(i));
-  weights.last_norm = finder.norm(family.last_norm);
-  weights.last_norm_bias = finder.norm_bias(family.last_norm);
-  if (!model.is_tied) weights.head_ = finder.table(family.head, model.vocabulary, true);
-  if (finder.error) return *finder.error;
-  if (family.positions != nullptr && weights.positions.stored != weights.embedding.stored)
+  Finder finder{model, checkpoint, quantised};
+  // GPT-2 is published with and without a prefix before the names.
+  if (family.positions != nullptr && !checkpoint.files_of.contains("wte.weight"))
+    finder.prefix = "transformer.";
+  weights.embedding = finder.table(finder.prefix + family.embedding, model.vocabulary);
+  if (family.positions != nullptr)
+    weights.positions = finder.table(finder.prefix + family.positions, model.context);
+  for (std::int64_t i = 0; i < model.layers; ++i) weights.layers.push_back(finder.layer(i));
+  finder.add_norm(family.last_norm, weights.last_norm, weights.last_norm_bias);
+  if (!model.is_tied) {
+    weights.head = finder.table(family.head, model.vocabulary);
+    finder.quantise(weights.head);
+  }
+  if (family.positions != nullptr && weights.positions.type != weights.embedding.type)
     return refusal("the tables of tokens and of positions have different types");
-  weights.bytes_ += static_cast<std::uint64_t>(weights.vector_numbers_) * sizeof(float);
+  const std::vector<Tensor*> all = weights.tensors();
+  weights.largest_ = {all.front()->parts.front().tensor->name, all.front()->bytes()};
+  for (const Tensor* const each : all) weights.bytes_ += each->bytes();
   return weights;
+} catch (const vkattn::Error& error) {
+  return error;
 }
 
-std::vector<Matrix*> Weights::matrices() {
-  std::vector<Matrix*> all = {&embedding, &positions, &head_};
-  for (LayerWeights& layer : layers) all.insert(all.end(), {&layer.qkv, &layer.out, &layer.up, &layer.down});
-  std::erase_if(all, [](const Matrix* matrix) { return matrix->names.empty(); });
-  std::ranges::stable_sort(all, std::ranges::greater(), &Matrix::bytes);
+std::vector<Tensor*> Weights::tensors() {
+  std::vector<Tensor*> all = {&embedding, &positions, &head, &last_norm, &last_norm_bias};
+  for (Layer& layer : layers)
+    all.insert(all.end(),
+               {&layer.qkv, &layer.out, &layer.up, &layer.down, &layer.qkv_bias, &layer.out_bias,
+                &layer.up_bias, &layer.down_bias, &layer.attention_norm, &layer.attention_norm_bias,
+                &layer.post_attention, &layer.mlp_norm, &layer.mlp_norm_bias, &layer.post_mlp});
+  std::erase_if(all, [](const Tensor* tensor) { return !tensor->exists(); });
+  std::ranges::stable_sort(all, std::ranges::greater(), &Tensor::bytes);
   return all;
 }
 
 namespace {
 
-// Uploads matrices piece by piece. Blocks are made on the device, from a piece in its stored type.
+// Uploads tensors piece by piece. Blocks are made on the device, from a piece in its stored type.
 class Uploader {
  public:
-  Uploader(const vkattn::Runtime& runtime, Checkpoint& checkpoint)
-      : runtime_(runtime), checkpoint_(checkpoint), plans_(runtime) {}
+  explicit Uploader(const vkattn::Runtime& runtime) : runtime_(runtime), plans_(runtime) {}
 
-  void upload(Matrix& matrix) {
-    std::int64_t first = 0;  // element of the whole matrix
-    for (std::size_t part = 0; part < matrix.names.size(); ++part) {
-      const std::int64_t outputs = matrix.outputs[part], elements = outputs * matrix.inputs;
-      const bool turns = matrix.is_input_first && matrix.type != matrix.stored;
-      const auto shape =
-          matrix.is_input_first ? std::vector{matrix.inputs, outputs} : std::vector{outputs, matrix.inputs};
-      vkattn::SafetensorsFile& file = *checked(checkpoint_.find(matrix.names[part], shape));
-      if (turns) {
-        upload_turned(matrix, file, matrix.names[part]);
-      } else {
-        const vkattn::StoredTensor& tensor = *file.find(matrix.names[part]);
-        const std::size_t size = vkattn::block_bytes(matrix.stored);
-        for (std::int64_t at = 0; at < elements; at += kPiece) {
-          std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kPiece, elements - at)) * size);
-          checked(file.read_part(tensor, static_cast<std::uint64_t>(at) * size, bytes));
-          write(matrix, first + at, bytes, matrix.stored);
-        }
+  void upload(const Tensor& tensor, const vkattn::Buffer& buffer) {
+    std::int64_t first = 0;  // element of the whole tensor
+    for (const StoredPart& part : tensor.parts) {
+      const auto size = static_cast<std::int64_t>(vkattn::element_bytes(part.tensor->type));
+      const std::int64_t elements = static_cast<std::int64_t>(part.tensor->bytes) / size;
+      if (!is_blocks(tensor) && (tensor.type != type_of(part) || tensor.added != 0)) {
+        std::vector<float> numbers = checked(part.file->read_floats(part.tensor->name));
+        for (float& number : numbers) number += tensor.added;
+        checked(runtime_.write(buffer, static_cast<std::uint64_t>(first) * sizeof(float),
+                               std::as_bytes(std::span(numbers))));
+        first += elements;
+        continue;
+      }
+      // Blocks lie along the inputs, so a matrix with the inputs first is turned, a row of blocks at a time.
+      const std::int64_t outputs = elements / tensor.inputs;
+      const bool turns = tensor.is_input_first && is_blocks(tensor);
+      const std::int64_t row = turns ? kBlock * outputs : kBlock;
+      const std::int64_t most = std::max<std::int64_t>(kPiece / row, 1) * row;
+      for (std::int64_t at = 0; at < elements; at += most) {
+        std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(most, elements - at) * size));
+        checked(part.file->read_part(*part.tensor, static_cast<std::uint64_t>(at * size), bytes));
+        if (is_blocks(tensor))
+          quantise(tensor, buffer, first + (turns ? at / outputs : at), bytes, type_of(part),
+                   turns ? outputs : 0);
+        else
+          checked(runtime_.write(buffer, static_cast<std::uint64_t>((first + at) * size), bytes));
       }
       first += elements;
     }
   }
 
  private:
-  // Blocks lie along the inputs, so a matrix with the inputs first is turned.
-  void upload_turned(const Matrix& matrix, vkattn::SafetensorsFile& file, const std::string& name) {
-    const std::vector<float> stored = checked(file.read_floats(name));
-    const auto inputs = static_cast<std::size_t>(matrix.inputs), outputs = stored.size() / inputs;
-    const std::size_t rows = std::max<std::size_t>(kPiece / inputs, 1);
-    std::vector<float> piece;
-    for (std::size_t output = 0; output < outputs; ++output) {
-      for (std::size_t i = 0; i < inputs; ++i) piece.push_back(stored[i * outputs + output]);
-      if ((output + 1) % rows != 0 && output + 1 != outputs) continue;
-      const std::size_t first = (output + 1) * inputs - piece.size();
-      write(matrix, static_cast<std::int64_t>(first), std::as_bytes(std::span(piece)),
-            vkattn::DataType::kFloat32);
-      piece.clear();
+  // Makes blocks from element `first` on, of a piece of numbers. With outputs it has so many for each input.
+  void quantise(const Tensor& tensor, const vkattn::Buffer& buffer, std::int64_t first,
+                std::span<const std::byte> piece, vkattn::DataType type, std::int64_t outputs) {
+    const auto count = static_cast<std::int64_t>(piece.size()) / vkattn::block_bytes(type);
+    vkattn::TensorExtents extents{1, 1, count / kBlock, kBlock};
+    vkattn::Strides source{0, 0, kBlock, 1}, target = source;
+    if (outputs > 0) {
+      extents = {1, count / kBlock / outputs, outputs, kBlock};
+      source = {0, kBlock * outputs, 1, outputs};
+      target = {0, kBlock, tensor.inputs, 1};
     }
-  }
-
-  void write(const Matrix& matrix, std::int64_t first, std::span<const std::byte> bytes,
-             vkattn::DataType type) {
-    const std::uint64_t offset = bytes_of(matrix.type, first);
-    if (type == matrix.type) return checked(runtime_.write(matrix.buffer, offset, bytes));
-    constexpr std::int64_t kBlock = 32;
-    const auto rows = static_cast<std::int64_t>(bytes.size()) / vkattn::block_bytes(type) / kBlock;
-    if (piece_.size() < bytes.size()) piece_ = checked(runtime_.create_buffer(bytes.size()));
-    checked(runtime_.write(piece_, 0, bytes));
-    const vkattn::Strides strides{0, 0, kBlock, 1};
+    if (piece_.size() < piece.size()) piece_ = checked(runtime_.create_buffer(piece.size()));
+    checked(runtime_.write(piece_, 0, piece));
     vkattn::AppendTensors tensors;
     tensors.key = piece_.range();
-    tensors.cache_key = matrix.buffer.range(offset);
-    const decoder::Step step = plans_.step(
-        vkattn::quantise_desc({1, 1, rows, kBlock}, {type, strides, 0}, {matrix.type, strides, 0}), tensors);
+    tensors.cache_key =
+        buffer.range(static_cast<std::uint64_t>(first / kBlock) * vkattn::block_bytes(tensor.type));
+    const decoder::Step step =
+        plans_.step(vkattn::quantise_desc(extents, {type, source, 0}, {tensor.type, target, 0}), tensors);
     plans_.compile();
-    (void)checked(runtime_.execute([&](VkCommandBuffer commands) { step.record(commands, {}); }));
+    (void)decoder::execute(runtime_, {step});
   }
 
+  static constexpr std::int64_t kBlock = 32;
   const vkattn::Runtime& runtime_;
-  Checkpoint& checkpoint_;
   decoder::PlansOf<vkattn::AppendDesc> plans_;
   vkattn::Buffer piece_;
 };
@@ -326,28 +285,57 @@ class Uploader {
 }  // namespace
 
 void Weights::allocate(const vkattn::Runtime& runtime) {
-  for (Matrix* const matrix : matrices()) matrix->buffer = checked(runtime.create_buffer(matrix->bytes()));
-  vectors_ = checked(runtime.create_buffer(static_cast<std::uint64_t>(vector_numbers_) * sizeof(float)));
+  for (Tensor* const tensor : tensors())
+    tensor->range = buffers_.emplace_back(checked(runtime.create_buffer(tensor->bytes()))).range();
 }
 
-void Weights::upload(const vkattn::Runtime& runtime, Checkpoint& checkpoint,
-                     const std::function<void(double)>& on_progress) {
-  std::vector<float> numbers(static_cast<std::size_t>(vector_numbers_));
-  for (const Vector& vector : all_vectors_) {
-    auto at = numbers.begin() + static_cast<std::ptrdiff_t>(vector.offset);
-    for (std::size_t part = 0; part < vector.names.size(); ++part) {
-      auto& file = *checked(checkpoint.find(vector.names[part], {vector.sizes[part]}));
-      for (const float number : checked(file.read_floats(vector.names[part]))) *at++ = number + vector.added;
-    }
-  }
-  checked(runtime.write(vectors_, 0, std::as_bytes(std::span(numbers))));
-  Uploader uploader(runtime, checkpoint);
+void Weights::upload(const vkattn::Runtime& runtime, const std::function<void(double)>& on_progress) {
+  Uploader uploader(runtime);
   std::uint64_t done = 0;
-  for (Matrix* const matrix : matrices()) {
+  const std::vector<Tensor*> all = tensors();
+  for (std::size_t i = 0; i < all.size(); ++i) {
     on_progress(static_cast<double>(done) / static_cast<double>(bytes_));
-    uploader.upload(*matrix);
-    done += matrix->bytes();
+    uploader.upload(*all[i], buffers_[i]);
+    done += all[i]->bytes();
   }
+}
+
+std::uint64_t memory_of(VkPhysicalDevice device) {
+  VkPhysicalDeviceMemoryProperties memory{};
+  vkGetPhysicalDeviceMemoryProperties(device, &memory);
+  std::uint64_t largest = 0;
+  for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
+    if ((memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0)
+      largest = std::max<std::uint64_t>(largest, memory.memoryHeaps[i].size);
+  }
+  return largest == 0 ? ~std::uint64_t{0} : largest;
+}
+
+vkattn::Result<void> check_room(const Room& room, const Model& model, const Weights& weights,
+                                const decoder::GraphOptions& options, std::uint64_t workspaces) {
+  const decoder::Bytes caches = cache_bytes(model, options), numbers = number_bytes(model, options);
+  const std::pair<std::string, std::uint64_t> bound[] = {
+      {"the tensor '" + weights.largest().first + "'", weights.largest().second},
+      {"a layer's cache of " + std::to_string(options.context) + " keys", caches.largest},
+      {"the largest buffer of a pass of " + std::to_string(options.chunk) + " tokens and " +
+           std::to_string(options.texts) + " prompts",
+       numbers.largest}};
+  for (const auto& [what, bytes] : bound) {
+    if (bytes > room.range)
+      return refusal(what + " takes " + std::to_string(bytes) + " bytes, and maxStorageBufferRange of " +
+                     room.device + " is " + std::to_string(room.range) + "; " + room.advice);
+  }
+  const std::uint64_t needed = weights.bytes() + caches.all + numbers.all + workspaces;
+  if (needed > room.memory)
+    return refusal("weights, cache, the numbers of a pass and workspaces take " + megabytes(needed) +
+                   ", and " + room.device + " has " + megabytes(room.memory) + "; " + room.advice);
+  return {};
+}
+
+std::string megabytes(std::uint64_t bytes) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text.data();
 }
 
 }  // namespace generate

@@ -1,100 +1,64 @@
-// A checkpoint's tensors, checked against the model and uploaded in pieces.
+// A checkpoint's tensors, checked against model and device, and uploaded in pieces.
 #pragma once
 
-#include <vkattn/matmul_desc.hpp>
-#include <vkattn/safetensors.hpp>
-
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "decoder/steps.hpp"
+#include "decoder/graph.hpp"
 #include "generate/model.hpp"
 
 namespace generate {
 
 // The files of a checkpoint: model.safetensors, or the shards that model.safetensors.index.json names.
-class Checkpoint {
- public:
+struct Checkpoint {
   [[nodiscard]] static vkattn::Result<Checkpoint> open(const std::filesystem::path& folder);
-  // The file that has the tensor; refuses one that is missing, or that has another shape or no floats.
-  [[nodiscard]] vkattn::Result<vkattn::SafetensorsFile*> find(const std::string& name,
-                                                              const std::vector<std::int64_t>& shape);
-  // GPT-2 is published with and without a prefix before the names.
-  [[nodiscard]] bool has(const std::string& name) const { return files_of_.contains(name); }
 
- private:
-  std::vector<vkattn::SafetensorsFile> files_;
-  std::map<std::string, std::size_t> files_of_;  // by a tensor's name
+  std::vector<vkattn::SafetensorsFile> files;
+  std::map<std::string, std::size_t> files_of;  // by a tensor's name
 };
 
-// A matrix on the device, as the right side of a product. Its parts lie one below the other.
-struct Matrix {
-  std::vector<std::string> names;  // of the parts
-  std::vector<std::int64_t> outputs;
-  std::int64_t inputs = 0;
-  bool is_input_first = false;
-  vkattn::DataType stored = vkattn::DataType::kFloat32, type = vkattn::DataType::kFloat32;
-  vkattn::Buffer buffer;
-
-  [[nodiscard]] std::int64_t all_outputs() const;
-  [[nodiscard]] std::uint64_t bytes() const;
-};
-
-// Gains and biases, float32, all in one buffer.
-struct Vector {
-  std::vector<std::string> names;
-  std::vector<std::int64_t> sizes;
-  float added = 0;           // to each number
-  std::int64_t offset = -1;  // in the buffer, in numbers; -1: there is no such vector
-};
-
-struct LayerWeights {
-  Matrix qkv, out, up, down;
-  Vector attention_norm, attention_norm_bias, post_attention, mlp_norm, mlp_norm_bias, post_mlp;
-  Vector qkv_bias, out_bias, up_bias, down_bias;
-};
-
-class Weights {
+// The weights of a checkpoint, which outlives them.
+class Weights : public decoder::Weights {
  public:
   // Finds all tensors, and refuses those that do not fit. `quantised` is the type of the matrices of layers
   // and of a head of its own, if it is not the stored type.
   [[nodiscard]] static vkattn::Result<Weights> find(const Model& model, Checkpoint& checkpoint,
                                                     std::optional<vkattn::DataType> quantised);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  // The matrix that takes most: the name of its first part, and its bytes.
-  struct Largest {
-    std::string name;
-    std::uint64_t bytes = 0;
-  };
-  [[nodiscard]] const Largest& largest() const { return largest_; }
+  // The tensor that takes most: the name of its first part, and its bytes.
+  [[nodiscard]] const std::pair<std::string, std::uint64_t>& largest() const { return largest_; }
   // Creates the buffers. Before that there are no ranges.
   void allocate(const vkattn::Runtime& runtime);
   // Uploads everything into them; on_progress is told the share that is done.
-  void upload(const vkattn::Runtime& runtime, Checkpoint& checkpoint,
-              const std::function<void(double)>& on_progress);
-
-  [[nodiscard]] vkattn::BufferRange range(const Vector& vector) const {
-    return vector.offset < 0 ? vectors_.range()
-                             : vectors_.range(static_cast<VkDeviceSize>(vector.offset) * 4);
-  }
-  [[nodiscard]] const Matrix& head() const { return head_.names.empty() ? embedding : head_; }
-
-  Matrix embedding, positions;
-  Vector last_norm, last_norm_bias;
-  std::vector<LayerWeights> layers;
+  void upload(const vkattn::Runtime& runtime, const std::function<void(double)>& on_progress);
 
  private:
-  class Finder;
-  [[nodiscard]] std::vector<Matrix*> matrices();  // the largest first
+  [[nodiscard]] std::vector<decoder::Tensor*> tensors();  // the largest first
 
-  Matrix head_;
-  std::vector<Vector> all_vectors_;
-  std::int64_t vector_numbers_ = 0;
   std::uint64_t bytes_ = 0;
-  Largest largest_;
-  vkattn::Buffer vectors_;
+  std::pair<std::string, std::uint64_t> largest_;
+  std::vector<vkattn::Buffer> buffers_;  // of tensors()
 };
+
+// What a device has.
+struct Room {
+  std::string device;                   // its name
+  std::uint64_t range = 0, memory = 0;  // bytes: maxStorageBufferRange, and its own memory
+  std::string advice;                   // the end of a refusal: what needs less
+};
+
+// The largest heap of the device's own memory. It bounds nothing if the device tells of none.
+[[nodiscard]] std::uint64_t memory_of(VkPhysicalDevice device);
+
+// For before anything is allocated: what is bound must fit a binding, and what is held, with so many bytes of
+// workspaces, must fit the device.
+[[nodiscard]] vkattn::Result<void> check_room(const Room& room, const Model& model, const Weights& weights,
+                                              const decoder::GraphOptions& options,
+                                              std::uint64_t workspaces = 0);
+
+[[nodiscard]] std::string megabytes(std::uint64_t bytes);
 
 }  // namespace generate

@@ -10,11 +10,11 @@
 #include <span>
 #include <string_view>
 
+#include "decoder/text.hpp"
+
 namespace train_text {
 
 namespace {
-
-using Metadata = std::map<std::string, std::string>;
 
 constexpr const char* kTraining = "training.safetensors";
 
@@ -27,46 +27,25 @@ void add_parameters(std::vector<vkattn::TensorToStore>& tensors, const Parameter
                     const std::string& prefix, std::span<const float> all) {
   for (const Parameter& each : parameters.all()) {
     tensors.push_back(floats(
-        prefix + each.name, {each.rows, each.columns},
+        prefix + each.name, {each.tensor.outputs, each.tensor.inputs},
         all.subspan(static_cast<std::size_t>(each.offset), static_cast<std::size_t>(each.elements()))));
   }
 }
 
-// The parts of a shape that the files' tensors do not tell.
-Metadata shape_metadata(const Progress& progress) {
-  return {{"format", "pt"},
-          {"vocabulary", progress.vocabulary},
-          {"heads", std::to_string(progress.shape.heads)},
-          {"layers", std::to_string(progress.shape.layers)},
-          {"context", std::to_string(progress.shape.context)},
-          {"width", std::to_string(progress.shape.width)}};
+// Visits the numbers among the metadata, with what they are called and their ranges.
+template <class Progress, class Visit>
+void visit_numbers(Progress& progress, const Visit& visit) {
+  visit("heads", progress.shape.heads, 1, 1024);
+  visit("layers", progress.shape.layers, 1, 32);
+  visit("context", progress.shape.context, 2, 65536);
+  visit("width", progress.shape.width, 1, 65536);
+  visit("batch", progress.batch, 1, 65536);
+  visit("seed", progress.seed, 0, UINT64_MAX);
+  visit("rate", progress.rate, 0, 1);
 }
-
-// The text of a number that is read back with the same bits.
-std::string exact_text(float value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
-
-// Reads numbers of the metadata, and keeps an error for the first text that is not one in range.
-struct NumberReader {
-  const Metadata& metadata;
-  std::string refusal;
-
-  template <class T>
-  void read(const std::string& name, T& value, T least, T most) {
-    const auto found = metadata.find(name);
-    const std::string text = found == metadata.end() ? "" : found->second;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = error == std::errc() && end == text.data() + text.size();
-    if ((!is_number || !(value >= least && value <= most)) && refusal.empty())
-      refusal = "the metadata '" + name + "' are '" + text.substr(0, 40) + "', which is no such number";
-  }
-};
 
 vkattn::Error about(const std::filesystem::path& path, const std::string& what) {
-  return {vkattn::ErrorCode::kInvalidArgument, 0, path.string() + ": " + what};
+  return decoder::refusal(path.string() + ": " + what);
 }
 
 }  // namespace
@@ -75,34 +54,37 @@ vkattn::Result<void> save(const std::filesystem::path& folder, const Progress& p
                           const Parameters& parameters) {
   const std::vector<float> values = parameters.values.read();
   const std::vector<float> means = parameters.means.read(), squares = parameters.squares.read();
+  std::map<std::string, std::string> metadata = {{"format", "pt"}, {"vocabulary", progress.vocabulary}};
+  visit_numbers(progress, [&](const char* name, auto number, auto...) {
+    std::array<char, 32> text{};  // the same bits are read from it
+    metadata[name].assign(text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr);
+  });
   std::vector<vkattn::TensorToStore> tensors;
   add_parameters(tensors, parameters, "", values);
-  const Metadata metadata = shape_metadata(progress);
   if (auto status = vkattn::write_safetensors(folder / "model.safetensors", tensors, metadata); !status)
     return status;
   add_parameters(tensors, parameters, "adamw.mean.", means);
   add_parameters(tensors, parameters, "adamw.square.", squares);
-  tensors.push_back(floats("losses", {static_cast<std::int64_t>(progress.losses.size())}, progress.losses));
-  Metadata all = metadata;
-  all["batch"] = std::to_string(progress.batch);
-  all["seed"] = std::to_string(progress.seed);
-  all["rate"] = exact_text(progress.rate);
-  return vkattn::write_safetensors(folder / kTraining, tensors, all);
+  tensors.push_back(floats("losses", {std::ssize(progress.losses)}, progress.losses));
+  return vkattn::write_safetensors(folder / kTraining, tensors, metadata);
 }
 
 vkattn::Result<Progress> load_progress(const std::filesystem::path& folder) {
   auto file = vkattn::SafetensorsFile::open(folder / kTraining);
   if (!file) return file.error();
   Progress progress;
-  NumberReader numbers{file->metadata(), {}};
-  numbers.read<std::int64_t>("heads", progress.shape.heads, 1, 1024);
-  numbers.read<std::int64_t>("layers", progress.shape.layers, 1, 32);
-  numbers.read<std::int64_t>("context", progress.shape.context, 2, 65536);
-  numbers.read<std::int64_t>("width", progress.shape.width, 1, 65536);
-  numbers.read<std::int64_t>("batch", progress.batch, 1, 65536);
-  numbers.read<std::uint64_t>("seed", progress.seed, 0, UINT64_MAX);
-  numbers.read<float>("rate", progress.rate, 0, 1);
-  if (!numbers.refusal.empty()) return about(file->path(), numbers.refusal);
+  std::string refusal;  // for the first text that is no number in range
+  visit_numbers(progress, [&]<class T>(const char* name, T& number, auto least, auto most) {
+    const auto found = file->metadata().find(name);
+    const std::string text = found == file->metadata().end() ? "" : found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    const bool fits = is_number && number >= static_cast<T>(least) && number <= static_cast<T>(most);
+    if (!fits && refusal.empty())
+      refusal = "the metadata '" + std::string(name) + "' are '" + text.substr(0, 40) +
+                "', which is no such number";
+  });
+  if (!refusal.empty()) return about(file->path(), refusal);
   const auto vocabulary = file->metadata().find("vocabulary");
   if (vocabulary == file->metadata().end())
     return about(file->path(), "has no vocabulary among its metadata");
@@ -121,7 +103,7 @@ vkattn::Result<void> load_parameters(const std::filesystem::path& folder, const 
   for (const auto& [prefix, array] : arrays) {
     std::vector<float> all(static_cast<std::size_t>(parameters.size()));
     for (const Parameter& each : parameters.all()) {
-      const std::array<std::int64_t, 2> shape = {each.rows, each.columns};
+      const std::array<std::int64_t, 2> shape = {each.tensor.outputs, each.tensor.inputs};
       const auto values = file->read_floats(prefix + each.name, shape);
       if (!values) return values.error();
       std::ranges::copy(*values, all.begin() + static_cast<std::ptrdiff_t>(each.offset));
@@ -135,11 +117,10 @@ vkattn::Result<void> save_attention_inputs(const std::filesystem::path& folder,
                                            const std::vector<std::vector<float>>& inputs,
                                            const std::vector<std::string>& labels) {
   std::vector<vkattn::TensorToStore> tensors;
-  const auto rows = static_cast<std::int64_t>(labels.size());
-  for (std::size_t layer = 0; layer < inputs.size(); ++layer) {
-    tensors.push_back(floats(block_name(static_cast<std::int64_t>(layer)) + "attention.input",
-                             {rows, static_cast<std::int64_t>(inputs[layer].size()) / rows}, inputs[layer]));
-  }
+  for (std::size_t layer = 0; layer < inputs.size(); ++layer)
+    tensors.push_back(floats(block_name(layer) + "attention.input",
+                             {std::ssize(labels), std::ssize(inputs[layer]) / std::ssize(labels)},
+                             inputs[layer]));
   std::string lines;
   for (const std::string& label : labels) lines += (lines.empty() ? "" : "\n") + label;
   return vkattn::write_safetensors(folder / "inspect.safetensors", tensors, {{"labels", lines}});

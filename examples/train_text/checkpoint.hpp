@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train_text/model.hpp"
+#include "train_text/parameters.hpp"
 
 namespace train_text {
 
@@ -17,7 +17,7 @@ struct Progress {
   Shape shape;
   std::int64_t batch = 16;
   std::uint64_t seed = 1;
-  float rate = 0;
+  float rate = 4e-3F;         // of learning
   std::string vocabulary;     // its characters, one after the other
   std::vector<float> losses;  // the loss of each step so far
 };

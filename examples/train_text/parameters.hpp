@@ -1,16 +1,16 @@
 // The numbers that are learned.
 #pragma once
 
-#include <vkattn/runtime.hpp>
-
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "train_text/steps.hpp"
+#include "decoder/graph.hpp"
 
 namespace train_text {
+
+using decoder::Floats;
+using decoder::Indices;
 
 // The sizes of a model.
 struct Shape {
@@ -18,17 +18,18 @@ struct Shape {
 
   [[nodiscard]] std::int64_t head_dim() const { return width / heads; }
   [[nodiscard]] std::int64_t hidden() const { return 4 * width; }
+  // As it is read with a cache.
+  [[nodiscard]] decoder::Model model() const;
   bool operator==(const Shape&) const = default;
 };
 
-// A matrix (outputs, inputs), as files have it, or the rows of a table.
 struct Parameter {
   std::string name;
-  std::int64_t rows, columns;
+  decoder::Tensor& tensor;
   float deviation;      // of the first values
   std::int64_t offset;  // of its first element among all
 
-  [[nodiscard]] std::int64_t elements() const { return rows * columns; }
+  [[nodiscard]] std::int64_t elements() const { return tensor.outputs * tensor.inputs; }
 };
 
 // All parameters in one array, and three more arrays of the same form: gradients, and AdamW's means and
@@ -36,29 +37,37 @@ struct Parameter {
 class Parameters {
  public:
   Parameters(const vkattn::Runtime& runtime, const Shape& shape);
+  Parameters(const Parameters&) = delete;
+  Parameters& operator=(const Parameters&) = delete;
 
   // Sets the first values: normal numbers from a seed.
   void initialise(std::uint64_t seed) const;
 
+  [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
-  // The range of the parameter of that name, which must exist.
-  [[nodiscard]] vkattn::BufferRange value(std::string_view name) const { return range(values, name); }
-  [[nodiscard]] vkattn::BufferRange gradient(std::string_view name) const { return range(gradients, name); }
+  // Their values. The gains of norms are ones.
+  [[nodiscard]] const decoder::Weights& weights() const { return weights_; }
+  // The gradient of one of the weights.
+  [[nodiscard]] vkattn::BufferRange gradient(const decoder::Tensor& weight) const;
   // The number of elements of each array.
   [[nodiscard]] std::int64_t size() const { return size_; }
   // The number of parameters that are learned.
   [[nodiscard]] std::int64_t count() const;
 
  private:
-  [[nodiscard]] vkattn::BufferRange range(const Floats& array, std::string_view name) const;
+  Shape shape_;
+  decoder::Weights weights_;
   std::vector<Parameter> parameters_;
   std::int64_t size_;
 
  public:
   Floats values, gradients, means, squares;
+
+ private:
+  Floats gains_;
 };
 
 // The prefix of a layer's parameters, such as "blocks.3.".
-[[nodiscard]] std::string block_name(std::int64_t layer);
+[[nodiscard]] std::string block_name(std::size_t layer);
 
 }  // namespace train_text

@@ -1,18 +1,28 @@
 #include "train_text/session.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <span>
+#include <utility>
 
-#include "decoder/runtime.hpp"
 #include "decoder/terminal.hpp"
-#include "train_text/curve.hpp"
-#include "train_text/sample.hpp"
-#include "train_text/text.hpp"
+#include "picture/charts.hpp"
+#include "train_text/trainer.hpp"
 
 namespace train_text {
 
+namespace {
+
+using decoder::checked;
+using decoder::Clock;
+using decoder::refuse;
+using decoder::seconds_since;
+
+constexpr std::size_t kMeanSteps = 20;
+
+// The mean of the losses up to a step over kMeanSteps of them, or fewer at the start.
 double smoothed(const std::vector<float>& losses, std::size_t step) {
   const std::size_t count = std::min(step + 1, kMeanSteps);
   double sum = 0;
@@ -20,11 +30,12 @@ double smoothed(const std::vector<float>& losses, std::size_t step) {
   return sum / static_cast<double>(count);
 }
 
-namespace {
-
-using decoder::Clock;
-using decoder::refuse;
-using decoder::seconds_since;
+// The text of one number.
+std::string text_of(const char* format, double number) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, number);
+  return text.data();
+}
 
 // The rate is small at first, while AdamW's means cover few steps, and small again later. It depends on the
 // step alone, so that a continued training takes the same steps.
@@ -50,13 +61,31 @@ void check_sizes(const vkattn::Runtime& runtime, const Progress& progress, std::
 // A new training, or the state of the one in the folder.
 Progress begin_progress(const Options& options, const std::string& text) {
   if (options.resume) return checked(load_progress(options.output));
-  Progress progress;
-  progress.shape = options.shape;
-  progress.batch = options.batch;
-  progress.seed = options.seed;
-  progress.rate = options.rate;
+  Progress progress = options.fresh;
   progress.vocabulary = checked(Vocabulary::of(text)).all();
   return progress;
+}
+
+// The given tokens, at least one, and `count` tokens that the model writes behind them. When the context is
+// full, it reads its second half again as a new beginning, as it knows no positions beyond the context.
+decoder::Tokens sample(const vkattn::Runtime& runtime, const Parameters& parameters, decoder::Tokens tokens,
+                       std::int64_t count, decoder::Sampling sampling) {
+  const decoder::Model model = parameters.shape().model();
+  decoder::Graph graph(runtime, model, parameters.weights(),
+                       {.cache = vkattn::DataType::kFloat32, .context = model.context});
+  decoder::Texts text({tokens});
+  decoder::Tokens& seen = text.tokens.front();
+  if (std::ssize(seen) > model.context) seen.erase(seen.begin(), seen.end() - model.context);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (std::ssize(seen) > model.context) {
+      seen.erase(seen.begin(), seen.end() - model.context / 2);
+      text.read.front() = 0;
+    }
+    while (text.left(0) > 0) graph.read(text, sampling);
+    seen.push_back(text.chosen.front());
+    tokens.push_back(text.chosen.front());
+  }
+  return tokens;
 }
 
 // A training with everything that it holds on the device.
@@ -68,7 +97,8 @@ class Session {
         vocabulary_(checked(Vocabulary::of(progress_.vocabulary))),
         corpus_(checked(Corpus::create(checked(vocabulary_.tokens(text)), progress_.shape.context))),
         prompt_(checked(vocabulary_.tokens(prompt_of(options, text)))),
-        runtime_(decoder::make_runtime(options.device, options.validation)) {
+        runtime_(
+            checked(vkattn::Runtime::create({.device = options.device, .validation = options.validation}))) {
     progress_.shape.vocabulary = vocabulary_.size();
   }
 
@@ -81,9 +111,8 @@ class Session {
   }
   void train(const Trainer& trainer, const Parameters& parameters);
   [[nodiscard]] std::optional<double> measure(const Trainer& trainer) const;
-  void draw_curve(const Outcome& outcome) const;
-  void write_sample(const Builder& build, Outcome& outcome) const;
-  void prepare_inspect(const Reader& reader, std::span<const std::uint32_t> tokens) const;
+  void draw_losses(const std::optional<double>& kept_back) const;
+  void prepare_inspect(const Trainer& trainer, std::span<const std::uint32_t> tokens) const;
 
   Options options_;
   Progress progress_;
@@ -124,7 +153,7 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     if (!std::isfinite(loss))
       refuse("the loss is no number any more at step " + std::to_string(step) +
              "; a smaller --rate may help");
-    if (line.is_due()) line.show(state("step %zu  loss %.3f  %.0f s"), share());
+    line.tell(state("step %zu  loss %.3f  %.0f s"), share());
     if (seconds_since(begin) - saved < kSaveSeconds) continue;
     checked(save(options_.output, progress_, parameters));
     saved = seconds_since(begin);
@@ -141,24 +170,45 @@ std::optional<double> Session::measure(const Trainer& trainer) const {
   return sum / static_cast<double>(batches.size());
 }
 
-void Session::draw_curve(const Outcome& outcome) const {
+void Session::draw_losses(const std::optional<double>& kept_back) const {
+  using namespace vkattn::picture;
+  if (!check_support()) return (void)std::printf("no picture of the loss: this build has no cairo\n");
+  const std::vector<float>& losses = progress_.losses;
   const Shape& shape = progress_.shape;
-  Curve curve;
-  curve.losses = progress_.losses;
-  curve.vocabulary = static_cast<double>(shape.vocabulary);
-  curve.validation = outcome.kept_back.value_or(0);
-  curve.model = "layers: " + std::to_string(shape.layers) + ", heads: " + std::to_string(shape.heads) +
-                ", width: " + std::to_string(shape.width) +
-                "; each step: " + std::to_string(progress_.batch) + " x " + std::to_string(shape.context) +
-                " characters";
-  curve.device = runtime_.device().capabilities().device_name;
-  const std::string path = (options_.output / "loss.png").string();
-  if (!has_pictures()) {
-    std::printf("no picture of the loss: this build has no cairo\n");
-  } else {
-    checked(draw(curve, path));
-    std::printf("%s has the losses\n", path.c_str());
+  // At first all tokens are equally likely.
+  const auto vocabulary = static_cast<double>(shape.vocabulary), uniform = std::log(vocabulary);
+  Series each{"each step", {}, 0, Look::kThin};
+  Series mean{"mean of " + std::to_string(kMeanSteps) + " steps", {}, 0, Look::kLine};
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const auto step = static_cast<double>(i + 1);
+    each.points.push_back({step, static_cast<double>(losses[i])});
+    // In the middle of its steps: a mean that trails lies above a loss that falls.
+    if (i + 1 >= kMeanSteps) mean.points.push_back({step - kMeanSteps / 2.0, smoothed(losses, i)});
   }
+  Chart chart{"Loss of the next character", "", "nats", {each, mean}};
+  if (kept_back)
+    chart.series.push_back({"validation, at the end: " + text_of("%.2f", *kept_back),
+                            {{static_cast<double>(losses.size()), *kept_back}},
+                            2,
+                            Look::kDots});
+  chart.top = std::max(uniform, kept_back.value_or(0)) * 1.05;
+  chart.levels = {
+      {uniform, "ln(" + text_of("%.0f", vocabulary) + ") = " + text_of("%.2f", uniform) + ": all alike"},
+      {uniform / 2, "half of it"}};
+  ChartPage page;
+  page.title = "A transformer that learns a text";
+  page.caption = "layers: " + std::to_string(shape.layers) + ", heads: " + std::to_string(shape.heads) +
+                 ", width: " + std::to_string(shape.width) +
+                 "; each step: " + std::to_string(progress_.batch) + " x " + std::to_string(shape.context) +
+                 " characters  \xc2\xb7  " + device_and_date(runtime_.device().capabilities().device_name);
+  page.x_axis = "step";
+  page.charts = {chart};
+  page.is_logarithmic = false;
+  page.across = 1;
+  page.frame_height = 400;
+  const std::string path = (options_.output / "loss.png").string();
+  checked(write_file(path, draw_charts(page, Format::kPng)));
+  std::printf("%s has the losses\n", path.c_str());
 }
 
 // The label of a token on one line: a sign stands for a character that cannot be seen.
@@ -168,35 +218,24 @@ std::string label(const std::string& character) {
   return static_cast<unsigned char>(character[0]) < 0x20 ? "?" : character;
 }
 
-void Session::prepare_inspect(const Reader& reader, std::span<const std::uint32_t> tokens) const {
+void Session::prepare_inspect(const Trainer& trainer, std::span<const std::uint32_t> tokens) const {
   constexpr std::int64_t kMostTokens = 32;
   const auto count = static_cast<std::size_t>(
       std::min({static_cast<std::int64_t>(tokens.size()), progress_.shape.context, kMostTokens}));
   std::vector<std::string> labels;
   for (const std::uint32_t token : tokens.first(count)) labels.push_back(label(vocabulary_.character(token)));
-  checked(save_attention_inputs(options_.output, attention_inputs(reader, tokens.first(count)), labels));
+  checked(save_attention_inputs(options_.output, trainer.attention_inputs(tokens.first(count)), labels));
   const std::string folder = options_.output.string();
   std::printf(
       "\nTo look at the heads of the last layer over the first %zu characters of it:\n"
       "  vkattn inspect --input %s/inspect.safetensors --weights %s/model.safetensors --layer "
       "%sattention --heads %lld --causal --plot %s/heads.png\n",
-      count, folder.c_str(), folder.c_str(), block_name(progress_.shape.layers - 1).c_str(),
+      count, folder.c_str(), folder.c_str(),
+      block_name(static_cast<std::size_t>(progress_.shape.layers - 1)).c_str(),
       static_cast<long long>(progress_.shape.heads), folder.c_str());
 }
 
-void Session::write_sample(const Builder& build, Outcome& outcome) const {
-  const Reader reader(build);
-  const std::vector<std::uint32_t> tokens =
-      sample(reader, prompt_,
-             {.count = options_.sample, .temperature = options_.temperature, .seed = progress_.seed});
-  outcome.text = vocabulary_.text(tokens);
-  if (options_.sample > 0) std::printf("\nA sample:\n%s\n", outcome.text.c_str());
-  prepare_inspect(reader, tokens);
-}
-
 Outcome Session::run() {
-  Shaders shaders(runtime_, shader_table());
-  Plans plans(runtime_);
   const Parameters parameters(runtime_, progress_.shape);
   check_sizes(runtime_, progress_, parameters.size());
   if (options_.resume)
@@ -207,25 +246,21 @@ Outcome Session::run() {
               static_cast<long long>(parameters.count()), static_cast<long long>(vocabulary_.size()),
               static_cast<long long>(vocabulary_.size()), std::log(static_cast<double>(vocabulary_.size())),
               runtime_.device().capabilities().device_name.c_str());
-  const Builder build{runtime_, shaders, plans, parameters, progress_.shape};
+  const Trainer trainer(runtime_, parameters, progress_.batch);
+  train(trainer, parameters);
   Outcome outcome;
-  decoder::ProgressLine line;
-  plans.on_compile = [&](std::size_t n, std::size_t all) {
-    if (line.is_due())
-      line.show("compiling " + std::to_string(n) + " of " + std::to_string(all) + " plans", -1);
-  };
-  {
-    const Trainer trainer(build, progress_.batch);
-    line.remove();
-    train(trainer, parameters);
-    outcome.kept_back = measure(trainer);
-  }
+  outcome.kept_back = measure(trainer);
   if (outcome.kept_back) std::printf("loss on text that was not learned from: %.3f\n", *outcome.kept_back);
   checked(save(options_.output, progress_, parameters));
   std::printf("%s has the weights; --resume goes on from there\n",
               (options_.output / "model.safetensors").string().c_str());
-  if (progress_.losses.size() > 1) draw_curve(outcome);
-  write_sample(build, outcome);
+  if (progress_.losses.size() > 1) draw_losses(outcome.kept_back);
+  const decoder::Tokens tokens =
+      sample(runtime_, parameters, prompt_, options_.sample,
+             {.seed = static_cast<std::uint32_t>(progress_.seed), .temperature = options_.temperature});
+  outcome.text = vocabulary_.text(tokens);
+  if (options_.sample > 0) std::printf("\nA sample:\n%s\n", outcome.text.c_str());
+  prepare_inspect(trainer, tokens);
   outcome.progress = progress_;
   outcome.validation_messages = runtime_.validation_messages();
   return outcome;

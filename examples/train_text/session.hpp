@@ -8,19 +8,17 @@
 #include <vector>
 
 #include "train_text/checkpoint.hpp"
+#include "train_text/text.hpp"
 
 namespace train_text {
 
 struct Options {
   std::vector<std::filesystem::path> files;  // the text
   std::filesystem::path output;              // a folder
-  Shape shape;
-  std::int64_t batch = 16;
-  std::uint64_t seed = 1;
-  float rate = 4e-3F;
-  std::int64_t steps = 0;  // in all, including those before --resume; 0: no limit
-  double minutes = 0;      // of this run; 0: no limit
-  bool resume = false;     // true: shape, batch, seed and rate come from the continued training
+  Progress fresh;                            // of a new training: its shape, batch, seed and rate
+  std::int64_t steps = 0;                    // in all, including those before --resume; 0: no limit
+  double minutes = 0;                        // of this run; 0: no limit
+  bool resume = false;                       // goes on with the training in the folder
   std::int64_t sample = 500;
   std::string prompt;  // empty: a new line, or the first character of the text
   float temperature = 0.8F;

@@ -3,49 +3,12 @@
 #include <algorithm>
 #include <set>
 
-#include "decoder/files.hpp"
+#include "decoder/text.hpp"
 
 namespace train_text {
 
-namespace {
-
-vkattn::Error refuse(const std::string& what) {
-  return {vkattn::ErrorCode::kInvalidArgument, 0, what};
-}
-
-// The number of bytes of the text's first character; 0 if the text is not UTF-8. Surrogates, forms that are
-// longer than they need be and codes beyond U+10FFFF are not.
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t bytes = first < 0x80   ? 1
-                            : first < 0xc2 ? 0
-                            : first < 0xe0 ? 2
-                            : first < 0xf0 ? 3
-                            : first < 0xf5 ? 4
-                                           : 0;
-  if (bytes > text.size()) return 0;
-  const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (bytes > 1 && (byte(1) < least || byte(1) > most)) return 0;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80U) return 0;
-  }
-  return bytes;
-}
-
-vkattn::Result<std::vector<std::string_view>> characters_of(std::string_view text) {
-  std::vector<std::string_view> characters;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t bytes = character_bytes(text.substr(at));
-    if (bytes == 0) return refuse("the text is no UTF-8 at its byte " + std::to_string(at));
-    characters.push_back(text.substr(at, bytes));
-    at += bytes;
-  }
-  return characters;
-}
-
-}  // namespace
+using decoder::characters_of;
+using decoder::refusal;
 
 std::uint64_t next_random(std::uint64_t& state) {
   std::uint64_t bits = state += 0x9e3779b97f4a7c15U;
@@ -75,17 +38,17 @@ std::vector<std::filesystem::path> documents_of(const std::filesystem::path& fol
 }
 
 vkattn::Result<Vocabulary> Vocabulary::of(std::string_view text) {
-  if (text.empty()) return refuse("the text is empty");
+  if (text.empty()) return refusal("the text is empty");
   const auto characters = characters_of(text);
   if (!characters) return characters.error();
   const std::set<std::string_view> different(characters->begin(), characters->end());
   if (different.size() < 2)
-    return refuse("the text has one character only, " + std::to_string(characters->size()) +
-                  " times: there is nothing to learn");
+    return refusal("the text has one character only, " + std::to_string(characters->size()) +
+                   " times: there is nothing to learn");
   if (different.size() > kMost)
-    return refuse("the text has " + std::to_string(different.size()) +
-                  " different characters, more than the " + std::to_string(kMost) +
-                  " that this example takes");
+    return refusal("the text has " + std::to_string(different.size()) +
+                   " different characters, more than the " + std::to_string(kMost) +
+                   " that this example takes");
   Vocabulary vocabulary;
   vocabulary.characters_.assign(different.begin(), different.end());
   return vocabulary;
@@ -98,8 +61,8 @@ vkattn::Result<std::vector<std::uint32_t>> Vocabulary::tokens(std::string_view t
   for (const std::string_view character : *characters) {
     const auto found = std::ranges::lower_bound(characters_, character);
     if (found == characters_.end() || *found != character)
-      return refuse("the model does not know the character '" + std::string(character) +
-                    "': the text that it was made for has none");
+      return refusal("the model does not know the character '" + std::string(character) +
+                     "': the text that it was made for has none");
     tokens.push_back(static_cast<std::uint32_t>(found - characters_.begin()));
   }
   return tokens;
@@ -123,9 +86,9 @@ vkattn::Result<Corpus> Corpus::create(std::vector<std::uint32_t> tokens, std::in
   const std::size_t tenth = tokens.size() / 10;
   corpus.learned_ = tokens.size() - (tenth > corpus.context_ ? tenth : 0);
   if (corpus.learned_ <= corpus.context_)
-    return refuse("the text has " + std::to_string(tokens.size()) + " characters; sequences of " +
-                  std::to_string(context) + " need at least " + std::to_string(context + 1) +
-                  " (a smaller --context needs fewer)");
+    return refusal("the text has " + std::to_string(tokens.size()) + " characters; sequences of " +
+                   std::to_string(context) + " need at least " + std::to_string(context + 1) +
+                   " (a smaller --context needs fewer)");
   corpus.tokens_ = std::move(tokens);
   return corpus;
 }

@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "train_text/model.hpp"
-
 namespace train_text {
 
 // The contents of all files, one after the other. An error names the file.
@@ -37,6 +35,11 @@ class Vocabulary {
 
  private:
   std::vector<std::string> characters_;
+};
+
+// Sequences side by side: the token of each position, and the token that follows it.
+struct Batch {
+  std::vector<std::uint32_t> tokens, targets;
 };
 
 // A text to learn from. Its last tenth, if that is long enough for a sequence, is kept back for validation.

@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "decoder/testing.hpp"
-#include "train_text/sample.hpp"
 #include "train_text/session.hpp"
 #include "train_text/text.hpp"
+#include "train_text/trainer.hpp"
 
 namespace train_text {
 namespace {
 
+using decoder::checked;
 using decoder::expect;
 using decoder::failures;
 using decoder::has_validation;
@@ -51,10 +52,7 @@ class Folder {
 struct SmallModel {
   explicit SmallModel(const vkattn::Runtime& runtime)
       : shape{.vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 12},
-        shaders(runtime, shader_table()),
-        plans(runtime),
-        parameters(runtime, shape),
-        build{runtime, shaders, plans, parameters, shape} {
+        parameters(runtime, shape) {
     std::mt19937 random(3);
     values.resize(static_cast<std::size_t>(parameters.size()));
     for (const Parameter& each : parameters.all()) {
@@ -68,10 +66,7 @@ struct SmallModel {
     }
   }
   Shape shape;
-  Shaders shaders;
-  Plans plans;
   Parameters parameters;
-  Builder build;
   std::vector<float> values;
   Batch batch;
 };
@@ -79,7 +74,7 @@ struct SmallModel {
 // Compares, for each parameter along a random direction, its gradient with the difference of losses.
 void test_gradients(const vkattn::Runtime& runtime) {
   SmallModel model(runtime);
-  const Trainer trainer(model.build, 3);
+  const Trainer trainer(runtime, model.parameters, 3);
   (void)trainer.gradients(model.batch);
   const std::vector<float> gradients = model.parameters.gradients.read();
   std::mt19937 random(5);
@@ -114,11 +109,17 @@ void test_reading(const vkattn::Runtime& runtime) {
   const auto length = static_cast<std::ptrdiff_t>(model.shape.context);
   batch.tokens.assign(model.batch.tokens.begin(), model.batch.tokens.begin() + length);
   batch.targets.assign(model.batch.targets.begin(), model.batch.targets.begin() + length);
-  const double whole = Trainer(model.build, 1).loss(batch);
-  const Reader reader(model.build);
+  const double whole = Trainer(runtime, model.parameters, 1).loss(batch);
+  const decoder::Model sizes = model.shape.model();
+  decoder::Graph graph(runtime, sizes, model.parameters.weights(),
+                       {.cache = vkattn::DataType::kFloat32, .context = model.shape.context});
+  decoder::Texts text(std::vector<std::vector<std::uint32_t>>(1));
+  decoder::Sampling sampling;
   double sum = 0;
   for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
-    const std::vector<float> logits = reader.read(batch.tokens[i], static_cast<std::int64_t>(i));
+    text.tokens.front().push_back(batch.tokens[i]);
+    graph.read(text, sampling);
+    const std::vector<float> logits = graph.logits();
     double all = 0;
     for (const float logit : logits) all += std::exp(static_cast<double>(logit));
     sum += std::log(all) - static_cast<double>(logits[batch.targets[i]]);
@@ -132,8 +133,8 @@ Options small_options(const Folder& folder, const char* output) {
   Options options;
   options.files = {folder / "text.txt"};
   options.output = folder / output;
-  options.shape = {.context = 16, .layers = 2, .heads = 2, .width = 32};
-  options.batch = 8;
+  options.fresh.shape = {.context = 16, .layers = 2, .heads = 2, .width = 32};
+  options.fresh.batch = 8;
   options.steps = 120;
   options.sample = 60;
   options.temperature = 0;

@@ -1,7 +1,7 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
-#include "generate/utf8_stream.hpp"
+#include "decoder/text.hpp"
 #include "window/checks.hpp"
 #include "window/tabs.hpp"
 #include "window/writer.hpp"
@@ -128,7 +128,7 @@ void LiveModel::update(const Frame& frame) {
 
 // What follows the prompt.
 std::string LiveModel::written() const {
-  generate::Utf8Stream stream;
+  decoder::Utf8Stream stream;
   std::string text;
   for (std::size_t i = tab_.prompt_tokens; i < tab_.tokens.size(); ++i)
     text += stream.add(tab_.from.tokenizer.bytes(tab_.tokens[i]));
@@ -197,7 +197,7 @@ void LiveModel::draw_controls() {
 }
 
 void LiveModel::record(const Frame& frame, Timer& timer) {
-  generate::Sampling sampling;
+  decoder::Sampling sampling;
   sampling.temperature = tab_.temperature;
   sampling.draw = static_cast<std::uint32_t>(tab_.tokens.size());
   writer_.record(frame, tab_.tokens, sampling, static_cast<double>(tab_.budget_ms) * 1e6, timer);

@@ -1,6 +1,5 @@
 #include "window/writer.hpp"
 
-#include "generate/room.hpp"
 #include "window/checks.hpp"
 
 namespace window {
@@ -16,8 +15,8 @@ constexpr auto kTransfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 constexpr auto kReaders = VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT | kTransfer;
 constexpr auto kUsed = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 
-generate::GraphOptions options_of(const LanguageModel& from) {
-  generate::GraphOptions options;
+decoder::GraphOptions options_of(const LanguageModel& from) {
+  decoder::GraphOptions options;
   options.cache = vkattn::DataType::kFloat32;
   options.context = options.chunk = from.context();
   options.max_dispatch_ns = kDispatchNs;
@@ -47,7 +46,7 @@ Writer::Writer(const Place& place, LanguageModel& from)
   const vkattn::Capabilities& device = place.gpu.attention().capabilities();
   const generate::Room room{device.device_name, device.max_storage_buffer_range,
                             generate::memory_of(place.gpu.physical_device), "a smaller model needs less"};
-  const generate::GraphOptions options = options_of(from);
+  const decoder::GraphOptions options = options_of(from);
   const auto check_room = [&](std::uint64_t workspaces) {
     checked(generate::check_room(room, from.model, weights_, options, workspaces));
   };
@@ -59,15 +58,13 @@ Writer::Writer(const Place& place, LanguageModel& from)
   for (const Pass pass : {Pass::kStep, Pass::kFew}) {
     decoder::Steps steps = graph_->pass(pass);
     steps.insert(steps.end(), graph_->choice().begin(), graph_->choice().end());
-    std::vector<vkattn::DispatchInfo> dispatches;
-    for (const decoder::Step& step : steps)
-      dispatches.insert(dispatches.end(), step.dispatches.begin(), step.dispatches.end());
-    passes_.emplace(pass, Steps{std::move(steps), vkattn::FrameBudget(dispatches)});
+    vkattn::FrameBudget budget(dispatches_of(steps));
+    passes_.emplace(pass, Steps{std::move(steps), std::move(budget)});
   }
   graph_->plans().on_workspace = {};
   graph_->plans().compile();
   std::printf("uploading %s of weights\n", generate::megabytes(weights_.bytes()).c_str());
-  weights_.upload(runtime_, from.checkpoint, [](double) {});
+  weights_.upload(runtime_, [](double) {});
   for (example::Buffer& each : chosen_)
     each = example::Buffer(place.gpu, sizeof(std::uint32_t), VK_BUFFER_USAGE_TRANSFER_DST_BIT);
 }
@@ -90,7 +87,7 @@ std::optional<std::uint32_t> Writer::take(const Frame& frame, std::size_t tokens
 
 // No pass is pending now, so weights may go to other rows.
 void Writer::begin_pass(VkCommandBuffer commands, const std::vector<std::uint32_t>& tokens,
-                        const generate::Sampling& sampling) {
+                        const decoder::Sampling& sampling) {
   const std::size_t left = tokens.size() - read_;
   pass_ = left == 1 ? Pass::kStep : Pass::kFew;
   rows_ = std::min(left, static_cast<std::size_t>(graph_->rows_of(pass_)));
@@ -108,7 +105,7 @@ void Writer::begin_pass(VkCommandBuffer commands, const std::vector<std::uint32_
 }
 
 void Writer::record(const Frame& frame, const std::vector<std::uint32_t>& tokens,
-                    const generate::Sampling& sampling, double budget_ns, Timer& timer) {
+                    const decoder::Sampling& sampling, double budget_ns, Timer& timer) {
   recorded_[frame.slot].reset();
   if (is_waiting_ || (!is_recording_ && read_ == tokens.size())) return;
   const VkCommandBuffer commands = frame.commands;
@@ -157,15 +154,16 @@ double Writer::difference(const std::vector<std::uint32_t>& tokens) const {
   const std::vector<float> shown = graph_->shown();
   double largest = 0;
   for (std::int64_t layer = 0; layer < from_.model.layers; ++layer) {
-    generate::GraphOptions options;
+    decoder::GraphOptions options;
     options.cache = vkattn::DataType::kFloat32;
     options.context = options.chunk = count;
     options.shown_layer = layer;
-    generate::Graph whole(runtime_, from_.model, weights_, options);
-    whole.write({{tokens.begin(), tokens.begin() + count}, {count}, {0}}, {});
-    const decoder::Steps& steps = whole.pass(Pass::kChunk);
-    whole.plans().compile();
-    (void)checked(runtime_.execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
+    decoder::Graph whole(runtime_, from_.model, weights_, options);
+    decoder::Tokens read(tokens.begin(), tokens.begin() + count);
+    read.push_back(0);  // is left, so that no token is chosen
+    decoder::Texts text({read});
+    decoder::Sampling sampling;
+    whole.read(text, sampling);
     const std::vector<float> expected = whole.shown();
     const Maps maps = this->maps(layer);
     for (int head = 0; head < maps.heads; ++head) {

@@ -6,8 +6,8 @@
 
 #include <map>
 
-#include "generate/graph.hpp"
 #include "generate/tokenizer.hpp"
+#include "generate/weights.hpp"
 #include "window/heat_maps.hpp"
 #include "window/timer.hpp"
 
@@ -36,8 +36,8 @@ class Writer {
   [[nodiscard]] std::optional<std::uint32_t> take(const Frame& frame, std::size_t tokens);
   // Records a slice of at most `budget_ns` of the next pass over the tokens that were not read. Records
   // nothing if all were read, or if a pass has ended and its frame is not over.
-  void record(const Frame& frame, const std::vector<std::uint32_t>& tokens,
-              const generate::Sampling& sampling, double budget_ns, Timer& timer);
+  void record(const Frame& frame, const std::vector<std::uint32_t>& tokens, const decoder::Sampling& sampling,
+              double budget_ns, Timer& timer);
   // Tells what the slice of the frame that had this slot before took.
   void measured(const Frame& frame, double ns);
 
@@ -50,20 +50,20 @@ class Writer {
   [[nodiscard]] double difference(const std::vector<std::uint32_t>& tokens) const;
 
  private:
-  using Pass = generate::Graph::Pass;
+  using Pass = decoder::Graph::Pass;
   // The steps of a pass and of the choice behind it, dealt out to frames.
   struct Steps {
     decoder::Steps steps;
     vkattn::FrameBudget budget;
   };
   void begin_pass(VkCommandBuffer commands, const std::vector<std::uint32_t>& tokens,
-                  const generate::Sampling& sampling);
+                  const decoder::Sampling& sampling);
 
   const Screen& screen_;
   LanguageModel& from_;
   vkattn::Runtime runtime_;
   generate::Weights weights_;
-  std::optional<generate::Graph> graph_;
+  std::optional<decoder::Graph> graph_;
   std::map<Pass, Steps> passes_;
   std::array<example::Buffer, kFramesInFlight> chosen_;
   struct Recorded {

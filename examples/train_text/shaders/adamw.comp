@@ -7,10 +7,10 @@ layout(std430, set = 0, binding = 1) buffer Values { float values[]; };
 layout(std430, set = 0, binding = 2) buffer Means { float means[]; };
 layout(std430, set = 0, binding = 3) buffer Squares { float squares[]; };
 // mean_factor and square_factor are 1 / (1 - beta^step). They remove the bias of means and squares, which begin with zeros.
-layout(push_constant) uniform Push {
-  uint count;
+layout(std430, set = 0, binding = 4) readonly buffer Rates {
   float rate, mean_beta, square_beta, decay, mean_factor, square_factor;
 };
+layout(push_constant) uniform Push { uint count; };
 
 void main() {
   const uint i = item();

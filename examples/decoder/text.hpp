@@ -1,0 +1,38 @@
+// Files and texts.
+#pragma once
+
+#include <vkattn/result.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace decoder {
+
+// The error of a wrong input.
+[[nodiscard]] vkattn::Error refusal(const std::string& what);
+
+// Refuses a file that cannot be read.
+[[nodiscard]] vkattn::Result<std::string> file_text(const std::filesystem::path& path);
+
+// The number of bytes of the text's first character; 0 if the text is not UTF-8. Surrogates, forms that are
+// longer than they need be and codes beyond U+10FFFF are not.
+[[nodiscard]] std::size_t character_bytes(std::string_view text);
+// Refuses a text that is not UTF-8.
+[[nodiscard]] vkattn::Result<std::vector<std::string_view>> characters_of(std::string_view text);
+
+// Text that is printed as it comes: whole characters, with U+FFFD for bytes that are none.
+class Utf8Stream {
+ public:
+  // What can be printed of everything so far.
+  [[nodiscard]] std::string add(std::string_view bytes);
+  // The rest.
+  [[nodiscard]] std::string finish();
+
+ private:
+  std::string waiting_;
+};
+
+}  // namespace decoder
