@@ -14,8 +14,9 @@ namespace {
 
 constexpr VkDeviceSize kFloat = sizeof(float);
 constexpr float kNearness = 30, kKindness = 14;
-// A dispatch is estimated to take at most this, so that a slice of 2 ms has several.
-constexpr std::uint64_t kDispatchNs = 50'000;
+// A dispatch is estimated to take at most this. lavapipe takes ten times as long for the weights, and a slice
+// of 2 ms should have several.
+constexpr std::uint64_t kDispatchNs = 25'000;
 
 struct SteerPush {
   std::uint32_t stage, selected;
@@ -155,9 +156,9 @@ Slice Crowd::record(const Frame& frame, double budget_ns, std::uint32_t selected
   slice.is_first = slice.dispatches.first_dispatch == 0;
   slice.is_last = budget_.is_done();
   if (slice.is_first) steer(frame.commands, 0, selected, 0);
+  timer.begin(frame);
   example::barrier(frame.commands, kCompute, VK_ACCESS_SHADER_WRITE_BIT, needs.first_stages,
                    needs.first_access);
-  timer.begin(frame);
   record_counted([&] { plan_.record(frame.commands, *bindings_, slice.dispatches); });
   timer.end(frame);
   example::barrier(frame.commands, needs.last_stages, needs.last_access, kCompute, kUsed);

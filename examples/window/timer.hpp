@@ -21,6 +21,8 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
   ~Timer() { vkDestroyQueryPool(device_, queries_, nullptr); }
 
+  // A barrier must come between this and what is timed: without one a driver may write the timestamp while
+  // that runs already (lavapipe does).
   void begin(const Frame& frame) {
     if (bits_ == 0) return;
     vkCmdResetQueryPool(frame.commands, queries_, 2 * frame.slot, 2);
