@@ -133,10 +133,10 @@ void Renderer::record(Frame& frame, std::size_t n) {
   };
   timestamp(0);
   scene_.record(frame.commands, n);
-  timestamp(1);
-  // Attention begins after rendering and the timestamp, which separates them.
+  // Attention begins after rendering, so that the timestamps separate them.
   example::barrier(frame.commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0,
                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
+  timestamp(1);
   frame.slice.reset();
   frame.finishes_layer = false;
   if (speakers_.has_work()) {

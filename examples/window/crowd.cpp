@@ -156,9 +156,9 @@ Slice Crowd::record(const Frame& frame, double budget_ns, std::uint32_t selected
   slice.is_first = slice.dispatches.first_dispatch == 0;
   slice.is_last = budget_.is_done();
   if (slice.is_first) steer(frame.commands, 0, selected, 0);
-  timer.begin(frame);
   example::barrier(frame.commands, kCompute, VK_ACCESS_SHADER_WRITE_BIT, needs.first_stages,
                    needs.first_access);
+  timer.begin(frame);
   record_counted([&] { plan_.record(frame.commands, *bindings_, slice.dispatches); });
   timer.end(frame);
   example::barrier(frame.commands, needs.last_stages, needs.last_access, kCompute, kUsed);

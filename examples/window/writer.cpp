@@ -115,9 +115,9 @@ void Writer::record(const Frame& frame, const std::vector<std::uint32_t>& tokens
   if (!is_recording_) begin_pass(commands, tokens, sampling);
   Steps& pass = passes_.at(pass_);
   const vkattn::RecordOptions slice = pass.budget.next(budget_ns);
-  timer.begin(frame);
   // The last frames' shaders and copies have read the weights.
   example::barrier(commands, kReaders | kCompute, VK_ACCESS_SHADER_WRITE_BIT, kCompute, kUsed);
+  timer.begin(frame);
   record_counted([&] { decoder::record_all(commands, pass.steps, slice); });
   timer.end(frame);
   example::barrier(commands, kCompute, VK_ACCESS_SHADER_WRITE_BIT, kReaders,

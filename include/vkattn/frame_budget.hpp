@@ -13,7 +13,7 @@ namespace vkattn {
 
 /// Deals the dispatches of a plan, or of a Sequence of plans, out to slices that should take no longer than a
 /// budget, and learns from what they took. It keeps as much of the budget in reserve as the times scatter, so
-/// that about one slice in 200 takes longer. For finer slices make plans with a PlanOptions::max_dispatch_ns
+/// that about one slice in 250 takes longer. For finer slices make plans with a PlanOptions::max_dispatch_ns
 /// well below the budget: a slice has at least one dispatch, however long that takes. Owns nothing of the
 /// plans; not thread-safe.
 ///
@@ -42,7 +42,8 @@ class FrameBudget {
   ///
   /// A slice as next() gave it also teaches the reserve, which begins with 2.5 and stays within 1 and 4: it
   /// grows with a slice that took longer than its budget, and shrinks a little with each other one. A slice
-  /// of one dispatch cannot be shorter, so the reserve does not grow with it.
+  /// of one dispatch cannot be shorter, so the reserve does not grow with it. A slice that took more than
+  /// four times what was expected teaches nothing, as no reserve would have been enough.
   void measured(const RecordOptions& slice, double ns);
 
   /// All dispatches were given to slices.

@@ -11,7 +11,7 @@ namespace {
 
 // 99 % of the slices of any few seconds should be within their budget, so the share of longer ones that the
 // reserve aims at is clearly lower.
-constexpr double kLongerShare = 0.005;
+constexpr double kLongerShare = 0.004;
 constexpr double kFirstReserve = 2.5, kMostReserve = 4;
 // While little is known, a longer slice takes a third of the next one's dispatches, and later a tenth.
 constexpr double kFirstStep = 0.5, kLeastStep = 0.1;
@@ -93,7 +93,7 @@ RecordOptions FrameBudget::next(double budget_ns) {
 }
 
 // Steps up and down cancel out where the wanted share of slices takes longer, however their times are
-// distributed. A single slice that waited, however long, costs one step.
+// distributed.
 void FrameBudget::learn_reserve(bool is_longer, bool can_be_shorter) {
   if (!is_longer) {
     reserve_ = std::max(reserve_ * (1 - kLongerShare * reserve_step_), 1.0);
@@ -109,8 +109,9 @@ void FrameBudget::measured(const RecordOptions& slice, double ns) {
   const double factor = ns / guessed, unmeasured = correction_of_unmeasured();
   const std::span<const Dispatch> dispatches = within(slice);
   const Dispatch& first = dispatches.front();
-  if (first.slice_count == dispatches.size() && !std::isnan(first.slice_budget_ns))
-    learn_reserve(ns > first.slice_budget_ns, dispatches.size() > 1);
+  const bool is_as_given = first.slice_count == dispatches.size() && !std::isnan(first.slice_budget_ns);
+  // Against a longer wait than that no reserve helps.
+  if (is_as_given && factor <= kMostReserve) learn_reserve(ns > first.slice_budget_ns, dispatches.size() > 1);
   for (std::size_t i = 0; i < passes_.size(); ++i) {
     if (std::ranges::find(dispatches, i, &Dispatch::pass) == dispatches.end()) continue;
     const double before = passes_[i].correction();

@@ -187,9 +187,9 @@ class MadeUpTimes {
   std::mt19937 random_{7};
 };
 
-// Whatever the distribution: 0.4 to 0.65 % of many slices, and at most 3 of the first 240, so that 99 % of
+// Whatever the distribution: 0.32 to 0.52 % of many slices, and at most 3 of the first 240, so that 99 % of
 // these are within the budget. The less the times scatter, the more of the budget is used.
-TEST(FrameBudget, OneSliceIn200TakesLonger) {
+TEST(FrameBudget, OneSliceIn250TakesLonger) {
   MadeUpTimes times;
   const auto check = [](const char* name, double least_use, auto&& factor) {
     SCOPED_TRACE(name);
@@ -197,7 +197,7 @@ TEST(FrameBudget, OneSliceIn200TakesLonger) {
     EXPECT_LE(device.run(240, factor).first, 3.5 / 240);
     device.run(2000, factor);
     const auto [longer, use] = device.run(20000, factor);
-    EXPECT_NEAR(longer, 0.00525, 0.00125);
+    EXPECT_NEAR(longer, 0.0042, 0.001);
     EXPECT_GE(use, least_use);
   };
   check("3 %", 0.73, [&] { return times.scatter(0.03); });
@@ -208,11 +208,11 @@ TEST(FrameBudget, OneSliceIn200TakesLonger) {
   check("3 times in 1 %", 0.3, [&] { return times.scatter_and(0.01, 3); });
 }
 
-// Slices that wait ten times as long, but more rarely than 1 in 200, cost little.
-TEST(FrameBudget, RareSlicesThatWaitCostLittle) {
+// Slices that wait six times as long are longer than the budget with any reserve, so they change none.
+TEST(FrameBudget, SlicesThatNoReserveHelpsCostNothing) {
   MadeUpTimes times;
   MadeUpDevice device;
-  const auto factor = [&] { return times.scatter_and(0.001, 10); };
+  const auto factor = [&] { return times.scatter_and(0.008, 6); };
   device.run(2000, factor);
   EXPECT_GE(device.run(20000, factor).second, 0.7);
 }
