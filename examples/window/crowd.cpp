@@ -14,8 +14,9 @@ namespace {
 
 constexpr VkDeviceSize kFloat = sizeof(float);
 constexpr float kNearness = 30, kKindness = 14;
-// A dispatch is estimated to take at most this, so that a slice of 2 ms has several.
-constexpr std::uint64_t kDispatchNs = 50'000;
+// A dispatch is estimated to take at most this. lavapipe takes ten times as long for the weights, and a slice
+// of 2 ms should have several.
+constexpr std::uint64_t kDispatchNs = 25'000;
 
 struct SteerPush {
   std::uint32_t stage, selected;

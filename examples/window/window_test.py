@@ -64,7 +64,7 @@ check
             self.assertIn(text, words["text"])
         self.assertRegex(words["row"], r"head 1, query '.' \(8\)\n")
         self.assertRegex(words["row"], r"weight of key '.' \(4\): 0\.\d{4}     sum of the row: 1\.0000")
-        for text in "64 agents attend to 256 memories", "budget 2.00 ms", "60 Hz, 16.67 ms", "danger", "33 dispatches":
+        for text in "64 agents attend to 256 memories", "budget 2.00 ms", "60 Hz, 16.67 ms", "danger", "55 dispatches":
             self.assertIn(text, words["crowd"])
         self.skip_without_validation()
 

@@ -182,14 +182,15 @@ VKATTN_API vkattn_result vkattn_frame_budget_create_sequence(const vkattn_sequen
 VKATTN_API vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
                                                     vkattn_error* error);
 /** Sets first_dispatch and dispatch_count of `slice`, which has been initialized, to the next slice that should take
-    no longer than `budget_ns` nanoseconds: one dispatch at least, alone where its pass was not measured yet, and none
-    where all were given out. */
+    no longer than `budget_ns` nanoseconds, with a reserve: one dispatch at least, alone where its pass was not measured
+    yet, and none where all were given out. */
 VKATTN_API vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
                                                   vkattn_record_options* slice, vkattn_error* error);
-/** Tells what a slice took, in nanoseconds, by timestamps of the caller's, who may be some frames behind. */
+/** Tells what a slice took, in nanoseconds, by timestamps of the caller's, who may be some frames behind. Slices as they
+    were given also teach the reserve, so that about one in 250 takes longer than its budget. */
 VKATTN_API vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
                                                       double ns, vkattn_error* error);
-/** What a slice is expected to take, in nanoseconds; below 0 where there is no such slice. */
+/** What a slice is expected to take, in nanoseconds, without the reserve; below 0 where there is no such slice. */
 VKATTN_API double vkattn_frame_budget_estimate(const vkattn_frame_budget* budget, const vkattn_record_options* slice);
 /** 1 where all dispatches were given out, else 0. */
 VKATTN_API uint32_t vkattn_frame_budget_is_done(const vkattn_frame_budget* budget);
