@@ -96,6 +96,16 @@ uint look_at_word(ScoreRow row, uint first_key, uint keys, uint word) {
   return (visible != 0u ? kVisibleSeen : 0u) | (visible != asked ? kHiddenSeen : 0u);
 }
 
+// Looks at all words of a block in one invocation, so that it finds each row once.
+uint look_at_words(uint batch, uint kv_head, uint first_row, uint rows, uint first_key, uint keys) {
+  uint seen = 0u;
+  for (uint r = 0; r < rows && seen != kAllSeen; ++r) {
+    const ScoreRow row = row_of(batch, kv_head, first_row + r);
+    [[unroll]] for (uint word = 0; word < block_words(); ++word) seen |= look_at_word(row, first_key, keys, word);
+  }
+  return seen;
+}
+
 // Looks at positions (or words) first, first + step, … of the block.
 uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, uint step) {
   const uint rows = min(kBlockMaskRows, most_packed_rows() - first_row);
@@ -103,6 +113,7 @@ uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, 
   if (is_out_of_sight(batch, kv_head, first_row, rows, first_key, keys)) return kHiddenSeen;
   uint seen = 0u;
   if (kMayLookAtWords && features.mask_key_stride == 1u) {
+    if (!kSharedBlock) return look_at_words(batch, kv_head, first_row, rows, first_key, keys);
     for (uint i = first; i < rows * block_words() && seen != kAllSeen; i += step) {
       const ScoreRow row = row_of(batch, kv_head, first_row + i / block_words());
       seen |= look_at_word(row, first_key, keys, i % block_words());

@@ -19,7 +19,7 @@ std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
   if (desc.mask.strides->dim != 1) return keys;
   if (bits && 32 % keys == 0) return 1;
   if (bits && keys % 32 == 0) return keys / 32;
-  const std::uint32_t word_keys = bits                                    ? 32
+  const std::uint32_t word_keys = bits                                   ? 32
                                   : desc.mask.type == MaskType::kBytes   ? 4
                                   : desc.mask.type == MaskType::kFloat16 ? 2
                                                                          : 1;
