@@ -332,7 +332,8 @@ TEST(ParseProblem, RefusesMalformedNumbers) {
                 "magnitude=nan magnitude=inf scale=nan scale=1e99 scale= kv_lengths=1, kv_lengths=,1 "
                 "kv_lengths=1,,2 kv_lengths= = d8= align= layout= pad=-1 shift=-1 "
                 "window= window=, window=1, window=1,2,3 window=-2,0 window=1.5,0 softcap= softcap=-1 "
-                "softcap=nan softcap=inf hidden=2 hidden=-0.1 hidden=nan zeros=1.5 zeros=nan block=0 block=-4 ring=0 ring=-1 "
+                "softcap=nan softcap=inf hidden=2 hidden=-0.1 hidden=nan zeros=1.5 zeros=nan block=0 "
+                "block=-4 ring=0 ring=-1 "
                 "ring=x page=0 page=-5 page=9223372036854775808 dropout=1.1 dropout=-0.1 dropout=nan "
                 "dropout_seed=-1 dropout_offset=4294967296 query_lengths=1 query_lengths=a weights= "
                 "cache= mask= mask=:qk")) {
