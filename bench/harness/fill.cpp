@@ -66,14 +66,13 @@ class MaskData {
         hidden_stream_(stream_of(problem.seed, kHiddenStream)),
         value_stream_(stream_of(problem.seed, kMaskStream)) {}
 
-  [[nodiscard]] bool is_hidden(const Position& p) const {
-    const std::int64_t block = problem_.hidden_block;
-    const Position corner{p.batch, p.head, p.row / block, p.dim / block};
-    return random_uniform(hidden_stream_, counter(corner)) < problem_.hidden_share;
-  }
+  [[nodiscard]] bool is_hidden(const Position& p) const { return draw(p) < problem_.hidden_share; }
 
   [[nodiscard]] float additive(const Position& p) {
-    if (is_hidden(p)) return -std::numeric_limits<float>::infinity();
+    const double drawn = draw(p);
+    if (drawn < problem_.hidden_share) return -std::numeric_limits<float>::infinity();
+    // Every other zero is negative, which adds nothing either.
+    if (drawn >= 1 - problem_.zero_share) return p.dim % 2 == 0 ? 0.0F : -0.0F;
     return static_cast<float>(normal_.at(counter(p)));
   }
 
@@ -102,6 +101,13 @@ class MaskData {
                                   unsigned_of(extents_.rows) +
                               unsigned_of(p.row);
     return row * unsigned_of(extents_.dims) + unsigned_of(p.dim);
+  }
+
+  /// From 0 to 1, one number for each square of positions.
+  [[nodiscard]] double draw(const Position& p) const {
+    const std::int64_t block = problem_.hidden_block;
+    const Position corner{p.batch, p.head, p.row / block, p.dim / block};
+    return random_uniform(hidden_stream_, counter(corner));
   }
 
   const Problem& problem_;
@@ -205,7 +211,7 @@ void fill_mask(const Problem& problem, const PutElement& put) {
         return element(mask.additive(p));
       case MaskType::kFloat16: {
         const float value = mask.additive(p);
-        return element(normal_half(value));
+        return element(value == 0 ? float_to_half(value) : normal_half(value));
       }
       case MaskType::kBytes:
         return element(mask.boolean(p));

@@ -66,7 +66,8 @@ struct Problem {
   std::vector<std::int32_t> query_lengths;
   MaskDims mask_dims;
   double hidden_share = 0.25;     ///< share of the mask's positions that are hidden
-  std::int64_t hidden_block = 1;  ///< positions are hidden in squares with this side
+  double zero_share = 0;          ///< share of the positions to which a mask that is added adds 0
+  std::int64_t hidden_block = 1;  ///< positions are hidden, or add 0, in squares with this side
   std::uint64_t dropout_seed = 1;
   std::uint32_t dropout_offset = 0;
   ScoreKind score = ScoreKind::kNone;

@@ -214,6 +214,10 @@ Result<void> ProblemParser::check_features() const {
     return problem_error(quoted(word_of(thing)) +
                          " says what a mask hides, but the problem has none; add a word such as mask=bytes");
   }
+  if (has("zeros") && !adds_mask(problem_)) {
+    return problem_error(quoted(word_of("zeros")) +
+                         " says where a mask adds 0, but the problem adds none; add mask=f32 or mask=f16");
+  }
   for (const char* const thing : {"dropout_seed", "dropout_offset"}) {
     if (!has(thing) || desc.dropout != 0) continue;
     return problem_error(quoted(word_of(thing)) +

@@ -185,8 +185,11 @@ constexpr Word kWords[] = {
         read_mask, write_mask),
     row(kSetting, "hidden", "hidden=0.5", "share of the mask that is hidden (0.25)", read_hidden,
         write_where<is_masked, &P::hidden_share>),
-    row(kSetting, "block", "block=64", "the mask hides squares of so many positions (1)", read_block,
-        write_where<is_masked, &P::hidden_block>),
+    row(kSetting, "zeros", "zeros=0.5",
+        "share to which a mask of f32 or f16 adds 0 (0); 1: all that it shows", read_zeros,
+        write_where<adds_mask, &P::zero_share>),
+    row(kSetting, "block", "block=64", "the mask hides or adds 0 to squares of so many positions (1)",
+        read_block, write_where<is_masked, &P::hidden_block>),
     choice<&P::score, kScoreNames>("score", "score=documents",
                                    "with a score function and its tables (a build that compiles them is "
                                    "needed)"),

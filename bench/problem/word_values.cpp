@@ -19,6 +19,10 @@ bool is_masked(const Problem& problem) {
   return problem.desc.mask.type != MaskType::kNone;
 }
 
+bool adds_mask(const Problem& problem) {
+  return problem.desc.mask.type == MaskType::kFloat32 || problem.desc.mask.type == MaskType::kFloat16;
+}
+
 bool drops(const Problem& problem) {
   return problem.desc.dropout != 0;
 }
@@ -256,10 +260,18 @@ Text write_mask(const Problem& problem) {
   return text;
 }
 
-Result<void> read_hidden(const Given& given, Problem& problem) {
-  if (Result<void> s = read_piece(given, given.value, problem.hidden_share); !s.ok()) return s;
-  if (problem.hidden_share >= 0 && problem.hidden_share <= 1) return {};
+Result<void> read_share(const Given& given, double& share) {
+  if (Result<void> s = read_piece(given, given.value, share); !s.ok()) return s;
+  if (share >= 0 && share <= 1) return {};
   return problem_error("the share in " + quoted(given.typed) + " must be from 0 to 1");
+}
+
+Result<void> read_hidden(const Given& given, Problem& problem) {
+  return read_share(given, problem.hidden_share);
+}
+
+Result<void> read_zeros(const Given& given, Problem& problem) {
+  return read_share(given, problem.zero_share);
 }
 
 Result<void> read_block(const Given& given, Problem& problem) {

@@ -14,6 +14,8 @@ Result<void> read_nothing(const Given& given, Problem& problem);
 Text write_nothing(const Problem& problem);
 
 [[nodiscard]] bool is_masked(const Problem& problem);
+/// Whether the mask is one of numbers, which are added.
+[[nodiscard]] bool adds_mask(const Problem& problem);
 [[nodiscard]] bool drops(const Problem& problem);
 
 // What is computed.
@@ -83,6 +85,7 @@ Text write_scale(const Problem& problem);
 Result<void> read_mask(const Given& given, Problem& problem);
 Text write_mask(const Problem& problem);
 Result<void> read_hidden(const Given& given, Problem& problem);
+Result<void> read_zeros(const Given& given, Problem& problem);
 Result<void> read_block(const Given& given, Problem& problem);
 
 // Lengths and caches.

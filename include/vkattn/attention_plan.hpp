@@ -16,7 +16,7 @@ namespace vkattn {
 enum class BlockVisibility : std::uint32_t {
   kHidden = 0,   ///< nothing: the block is skipped
   kMixed = 1,    ///< mask and score function are asked; always right
-  kVisible = 2,  ///< all that they decide; not with a mask of floats, which is added
+  kVisible = 2,  ///< all that they decide, and a mask of floats, which is added, is 0 everywhere
 };
 
 /// Where the word (uint32) of a block lies: batch * batch_stride + kv_head * head_stride + row / rows *

@@ -231,21 +231,24 @@ int run(const std::vector<std::string>& arguments) {
     std::fprintf(stderr, "the weights are f16 or q8_0, not '%s'\n", arguments[3].c_str());
     return 2;
   }
-  const std::int64_t chunk = std::stoll(arguments[5]), prompt = std::stoll(arguments[6]);
+  using vkattn::ggml::number_of;
+  const int threads = number_of("THREADS", arguments[2], 1), heads = number_of("HEADS", arguments[4], 1);
+  const std::int64_t chunk = number_of("CHUNK", arguments[5], 1);
+  const std::int64_t prompt = number_of("PROMPT", arguments[6], 1);
   Tokens tokens;
-  for (std::size_t i = kFirstToken; i < arguments.size(); ++i) tokens.push_back(std::stoi(arguments[i]));
-  if (chunk < 1 || prompt < chunk || prompt % chunk != 0 ||
-      prompt > static_cast<std::int64_t>(tokens.size())) {
+  for (std::size_t i = kFirstToken; i < arguments.size(); ++i)
+    tokens.push_back(number_of("a token", arguments[i], 0));
+  if (prompt < chunk || prompt % chunk != 0 || prompt > static_cast<std::int64_t>(tokens.size())) {
     std::fputs("PROMPT must be chunks of CHUNK tokens, and no more than there are\n", stderr);
     return 2;
   }
   const Backend backend = vkattn::ggml::backend_of(arguments[1]);
   if (!backend) throw std::runtime_error("ggml has no device " + arguments[1]);
-  vkattn::ggml::set_threads(backend.get(), std::stoi(arguments[2]));
+  vkattn::ggml::set_threads(backend.get(), threads);
   constexpr std::int64_t kKeys = 256;  // llama.cpp's caches grow by so many
   const auto context = (static_cast<std::int64_t>(tokens.size()) + kKeys - 1) / kKeys * kKeys;
   const Model model(arguments[0], backend.get(), arguments[3] == "q8_0" ? GGML_TYPE_Q8_0 : GGML_TYPE_F16,
-                    std::stoll(arguments[4]), context);
+                    heads, context);
   Pass chunks(model, backend.get(), chunk), steps(model, backend.get(), 1);
   (void)chunks.read(tokens.data(), 0);  // compiles what the device compiles
   (void)steps.read(tokens.data(), 0);

@@ -3,6 +3,7 @@
 #include <ggml-alloc.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -60,9 +61,22 @@ void set_threads(ggml_backend_t backend, int threads) {
   if (function != nullptr) reinterpret_cast<ggml_backend_set_n_threads_t>(function)(backend, threads);
 }
 
+int number_of(const char* name, const std::string& word, int least) {
+  int value = 0;
+  const char* const last = word.data() + word.size();
+  const auto [end, error] = std::from_chars(word.data(), last, value);
+  if (error == std::errc() && end == last && value >= least) return value;
+  throw std::invalid_argument(std::string(name) + " is '" + word + "' but must be a whole number from " +
+                              std::to_string(least) + " to " +
+                              std::to_string(std::numeric_limits<int>::max()));
+}
+
 int run_program(int count, char** values, int (*run)(const std::vector<std::string>& arguments)) {
   try {
     return run({values + 1, values + count});
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -63,8 +63,11 @@ void load_backends();
 /// Lets ggml's CPU back end use so many threads.
 void set_threads(ggml_backend_t backend, int threads);
 
-/// What main() of a program returns: that of `run` on its arguments, or 1 after a line that tells an
-/// exception.
+/// A whole number of the command line. Throws a sentence with its name if the word is none from `least` on.
+[[nodiscard]] int number_of(const char* name, const std::string& word, int least);
+
+/// What main() of a program returns: that of `run` on its arguments, or after a line that tells an
+/// exception 2 if number_of() threw it, else 1.
 [[nodiscard]] int run_program(int count, char** values,
                               int (*run)(const std::vector<std::string>& arguments));
 

@@ -6,14 +6,12 @@
 // DEVICE is ggml's name of a device: CPU, Vulkan0, vkattn. K and V have the problem's type, Q is float32, and
 // a causal mask is float16, as ggml has them. Of the environment it reads what the test of the back end does.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "float64.hpp"
@@ -95,24 +93,13 @@ std::string measure(const Shape& shape, const std::string& device, int repeat, i
   return text.str();
 }
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
-}
-
 int run(const std::vector<std::string>& arguments) {
   if (arguments.size() < 4) {
     std::fputs("usage: vkattn_ggml_measure REPEAT THREADS DEVICE[,DEVICE...] PROBLEM...\n", stderr);
     return 2;
   }
-  const std::optional<int> repeat = number(arguments[0]), threads = number(arguments[1]);
-  if (!repeat || !threads) {
-    std::fprintf(stderr, "REPEAT and THREADS are '%s' and '%s' but must be numbers from 1 on\n",
-                 arguments[0].c_str(), arguments[1].c_str());
-    return 2;
-  }
+  const int repeat = ggml::number_of("REPEAT", arguments[0], 1);
+  const int threads = ggml::number_of("THREADS", arguments[1], 1);
   for (std::size_t i = 3; i < arguments.size(); ++i) {
     const auto problem = bench::parse_problem(arguments[i]);
     if (!problem) {
@@ -128,7 +115,7 @@ int run(const std::vector<std::string>& arguments) {
     }
     std::istringstream devices(arguments[2]);
     for (std::string device; std::getline(devices, device, ',');) {
-      const std::string result = measure(*shape, device, *repeat, *threads);
+      const std::string result = measure(*shape, device, repeat, threads);
       std::printf("{\"problem\": \"%s\", \"device\": \"%s\", %s}\n", arguments[i].c_str(), device.c_str(),
                   result.c_str());
       std::fflush(stdout);

@@ -101,7 +101,8 @@ bool may_see(ScoreRow row, uint key) {
 bool looks_for_hidden(bool masked) { return masked || kHasUserScore || kStrictNonfinite; }
 
 // The score that enters the softmax, from a scaled score in log2 units: softcap, the user's function, bias and mask, ALiBi.
-// It is kHiddenScore if the key is hidden from the row; in steps that are not masked only the user's score() can hide it.
+// It is kHiddenScore if the key is hidden from the row. In steps that are not masked the mask hides nothing and adds nothing, and
+// only the user's score() can hide a key.
 float finish_score(float score, ScoreRow row, uint key, bool masked) {
   score = capped_score(score);
   if (kHasUserScore) score = user_score(score, row.batch, row.head, row.query, key);
@@ -111,7 +112,7 @@ float finish_score(float score, ScoreRow row, uint key, bool masked) {
     const int shift = features.position_offset + (kAlignBottomRight ? entry_position_shift : 0);
     score -= row.slope_log2 * float(abs(int(row.query) + shift - int(key)));
   }
-  if (kMaskType != VKATTN_MASK_NONE && (masked || kMaskAdds)) score = masked_score(score, row, key);
+  if (kMaskType != VKATTN_MASK_NONE && masked) score = masked_score(score, row, key);
   if (kUserHides && masked && !user_visible(row.batch, row.head, row.query, key)) score = kHiddenScore;
   return score;
 }

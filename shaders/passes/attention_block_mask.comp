@@ -1,6 +1,6 @@
-// Finds the blocks of rows and keys that a mask or a user's function hides whole, so that kernels skip them, and the blocks of
-// which it hides nothing, so that kernels need no test. It is exact: it looks at every position until it has found both a
-// visible and a hidden one. Only blocks that a causal mask or a window hides whole are not looked at.
+// Finds the blocks of rows and keys that a mask or a user's function hides whole, so that kernels skip them, and the blocks
+// whose scores it leaves as they are, so that kernels do not read it. It is exact: it looks at every position until it knows that
+// the block is neither. Only blocks that a causal mask or a window hides whole are not looked at.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -16,11 +16,11 @@ layout(constant_id = VKATTN_SPEC_BLOCK_MASK_SHARED) const bool kSharedBlock = fa
 
 shared uint seen_in_block;
 
-// Bits of what was found in a block: hidden positions, visible positions.
+// Bits of what was found in a block: hidden positions, positions whose score stays. One to whose score the mask adds a number is
+// neither, and sets both bits, as the block is mixed then.
 const uint kHiddenSeen = 1u;
 const uint kVisibleSeen = 2u;
-// A block of an additive mask is hidden or mixed, never visible, so one visible position tells.
-const uint kAllSeen = kMaskAdds ? kVisibleSeen : kHiddenSeen | kVisibleSeen;
+const uint kAllSeen = kHiddenSeen | kVisibleSeen;
 
 // Buffers of lengths may change while the block mask is kept. Then what rows see by position is not fixed.
 const bool kRangesAreFixed = !kHasKvLengths && !kHasQueryLengths && !kPackedQueries;
@@ -34,11 +34,13 @@ bool is_out_of_sight(uint batch, uint kv_head, uint first_row, uint rows, uint f
          int(first_key + keys) <= visible_key_begin(int(packed_query(first_row)), kv_length);
 }
 
-// If only a mask of bits or bytes hides keys, and it varies along them, whole words of it are tested.
-const bool kMaskHides = kMaskType == VKATTN_MASK_BITS || kMaskType == VKATTN_MASK_BYTES;
-const bool kMayLookAtWords = kMaskHides && !kUserHides;
-const uint kWordKeys = kMaskType == VKATTN_MASK_BITS ? 32u : 4u;
-const uint kKeyBits = kMaskType == VKATTN_MASK_BITS ? 1u : 8u;
+// If only a mask hides keys, and it varies along them, whole words of it are tested.
+const bool kMayLookAtWords = kMaskType != VKATTN_MASK_NONE && !kUserHides;
+const uint kKeyBits = kMaskType == VKATTN_MASK_BITS      ? 1u
+                      : kMaskType == VKATTN_MASK_BYTES   ? 8u
+                      : kMaskType == VKATTN_MASK_FLOAT16 ? 16u
+                                                         : 32u;
+const uint kWordKeys = 32u / kKeyBits;
 
 // The number of words in one row that a block's keys may lie in; feature_passes.cpp counts them too. Rows of bits begin with
 // a word, and blocks begin at multiples of their keys.
@@ -52,10 +54,30 @@ ScoreRow row_of(uint batch, uint kv_head, uint packed) {
   return score_row(batch, packed_head(kv_head, packed), packed_query(packed));
 }
 
-// One bit of each key: the key's own in masks of bits, the highest of its eight in masks of bytes.
+// One bit of each key: the key's own in masks of bits, the highest of its eight in masks of bytes. Of a number all bits.
 uint key_bits(uint word) {
+  if (kMaskAdds) return word;
   if (kMaskType == VKATTN_MASK_BITS) return word;
   return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
+}
+
+// True if the mask leaves the score of a position as it is where its number is 0.
+bool zeros_add_nothing(ScoreRow row) { return !kSlopesTimesMask || is_finite(row.slope_log2); }
+
+// The bits that the numbers in a word show, of which only the bits in `asked` count.
+uint look_at_numbers(ScoreRow row, uint word, uint asked) {
+  const uint infinities = kMaskType == VKATTN_MASK_FLOAT32 ? 0xff800000u : 0xfc00fc00u;
+  const uint signs = kMaskType == VKATTN_MASK_FLOAT32 ? 0x80000000u : 0x80008000u;
+  if (((word ^ infinities) & asked) == 0u) return kHiddenSeen;
+  return (word & ~signs & asked) == 0u && zeros_add_nothing(row) ? kVisibleSeen : kAllSeen;
+}
+
+// The bits that one position shows.
+uint look_at(ScoreRow row, uint key) {
+  if (!may_see(row, key)) return kHiddenSeen;
+  if (!kMaskAdds) return kVisibleSeen;
+  const uint number = floatBitsToUint(mask_number(row.mask_index, key));
+  return number << 1 == 0u && zeros_add_nothing(row) ? kVisibleSeen : kAllSeen;
 }
 
 // The bits that the word-th word of a block's row shows.
@@ -68,8 +90,20 @@ uint look_at_word(ScoreRow row, uint first_key, uint keys, uint word) {
   if (end <= index * kWordKeys) return 0u;  // the row has ended
   const uint count = end - index * kWordKeys - low;
   const uint asked = key_bits(~0u) & ~0u >> 32u - count * kKeyBits << low * kKeyBits;
-  const uint visible = key_bits(mask_words[row.mask_index / (bits ? 1u : kWordKeys) + index]) & asked;
+  const uint found = mask_words[row.mask_index / (bits ? 1u : kWordKeys) + index];
+  if (kMaskAdds) return look_at_numbers(row, found, asked);
+  const uint visible = key_bits(found) & asked;
   return (visible != 0u ? kVisibleSeen : 0u) | (visible != asked ? kHiddenSeen : 0u);
+}
+
+// Looks at all words of a block in one invocation, so that it finds each row once.
+uint look_at_words(uint batch, uint kv_head, uint first_row, uint rows, uint first_key, uint keys) {
+  uint seen = 0u;
+  for (uint r = 0; r < rows && seen != kAllSeen; ++r) {
+    const ScoreRow row = row_of(batch, kv_head, first_row + r);
+    [[unroll]] for (uint word = 0; word < block_words(); ++word) seen |= look_at_word(row, first_key, keys, word);
+  }
+  return seen;
 }
 
 // Looks at positions (or words) first, first + step, … of the block.
@@ -79,6 +113,7 @@ uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, 
   if (is_out_of_sight(batch, kv_head, first_row, rows, first_key, keys)) return kHiddenSeen;
   uint seen = 0u;
   if (kMayLookAtWords && features.mask_key_stride == 1u) {
+    if (!kSharedBlock) return look_at_words(batch, kv_head, first_row, rows, first_key, keys);
     for (uint i = first; i < rows * block_words() && seen != kAllSeen; i += step) {
       const ScoreRow row = row_of(batch, kv_head, first_row + i / block_words());
       seen |= look_at_word(row, first_key, keys, i % block_words());
@@ -88,16 +123,16 @@ uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, 
   // If the mask is equal for all keys of a row, the first key tells.
   const bool alike = !kUserHides && features.mask_key_stride == 0u;
   const uint columns = alike ? 1u : keys;
-  for (uint i = first; i < rows * columns && (seen & kAllSeen) != kAllSeen; i += step) {
+  for (uint i = first; i < rows * columns && seen != kAllSeen; i += step) {
     const ScoreRow row = row_of(batch, kv_head, first_row + i / columns);
-    seen |= may_see(row, first_key + i % columns) ? kVisibleSeen : kHiddenSeen;
+    seen |= look_at(row, first_key + i % columns);
   }
   return seen;
 }
 
 uint class_of(uint seen) {
   if ((seen & kVisibleSeen) == 0u) return VKATTN_BLOCK_HIDDEN;
-  return kMaskAdds || (seen & kHiddenSeen) != 0u ? VKATTN_BLOCK_MIXED : VKATTN_BLOCK_VISIBLE;
+  return (seen & kHiddenSeen) != 0u ? VKATTN_BLOCK_MIXED : VKATTN_BLOCK_VISIBLE;
 }
 
 void main() {

@@ -9,17 +9,20 @@ namespace vkattn::detail {
 
 namespace {
 
-// How often, at most, the pass of the block mask reads the mask for one row of a block: each word, if words
-// hide keys (block_words() of attention_block_mask.comp); once, if the mask does not vary along the keys;
-// else each key.
+// How often, at most, the pass of the block mask reads the mask for one row of a block: each word, if only a
+// mask hides keys (block_words() of attention_block_mask.comp); once, if the mask does not vary along the
+// keys; else each key.
 std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
   const bool bits = desc.mask.type == MaskType::kBits;
   if (score_function_hides(desc) || desc.mask.type == MaskType::kNone) return keys;
   if (desc.mask.strides->dim == 0) return 1;
-  if (desc.mask.strides->dim != 1 || (!bits && desc.mask.type != MaskType::kBytes)) return keys;
+  if (desc.mask.strides->dim != 1) return keys;
   if (bits && 32 % keys == 0) return 1;
   if (bits && keys % 32 == 0) return keys / 32;
-  const std::uint32_t word_keys = bits ? 32 : 4;
+  const std::uint32_t word_keys = bits                                   ? 32
+                                  : desc.mask.type == MaskType::kBytes   ? 4
+                                  : desc.mask.type == MaskType::kFloat16 ? 2
+                                                                         : 1;
   return (keys + word_keys - 2) / word_keys + 1;
 }
 

@@ -64,7 +64,9 @@ constexpr std::array kTable{
     MatmulEntry{"lane", false, true, {64, 1, 8, 4}},
 
     // Rows share the few columns that are loaded; sums are at most 64. A lane reads whole blocks of quantised
-    // elements.
+    // elements. 32 rows are for a larger matrix that lies across: the longer the piece of each of its lines
+    // that a workgroup reads, the better.
+    MatmulEntry{"lane_decode", true, false, {0, 32, 2, 8}},
     MatmulEntry{"lane_decode", true, false, {0, 16, 4, 4}},
     MatmulEntry{"lane_decode", true, false, {0, 8, 8, 4}},
     MatmulEntry{"lane_decode", true, false, {0, 8, 8, 32}},

@@ -20,19 +20,27 @@ constexpr std::array kMasks{"mask=bits:bhqk hidden=0.8 block=32",
                             "mask=bytes:bqk hidden=0.5 block=37",
                             "mask=bytes:hq hidden=0.9",
                             "mask=f32 hidden=0.8 block=32",
-                            "mask=f16:hqk hidden=0.9 block=40"};
+                            "mask=f32:bqk hidden=0.5 zeros=0.4 block=64",
+                            "mask=f32:q hidden=0.5 zeros=1",
+                            "mask=f16 hidden=0.1 zeros=1 block=50",
+                            "mask=f16:bh2qk hidden=0.1 zeros=1 block=50 alibi=times-mask",
+                            "mask=f16:hqk hidden=0.4 zeros=0.5 block=40"};
 
 class MaskBlocks : public KernelTest {
  protected:
-  /// What the mask leaves of a block. A mask that is added never makes a block count as wholly visible.
+  /// What the mask leaves of a block. A number that is added to a score makes the block a mixed one.
   [[nodiscard]] static BlockVisibility block_of(const AttentionDesc& desc, const BlockMaskLayout& layout,
                                                 const HostInput& mask, const MaskBlock& block) {
     const auto sees = [&](std::int64_t head, std::int64_t query, std::int64_t key) {
       return !std::isinf(reference::mask_bias(mask, desc, block.batch, head, query, key));
     };
+    const auto stays = [&](std::int64_t head, std::int64_t query, std::int64_t key) {
+      return reference::mask_bias(mask, desc, block.batch, head, query, key) == 0;
+    };
     const BlockVisibility left = visibility_of(desc, layout, block, sees);
-    const bool adds = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
-    return left == BlockVisibility::kVisible && adds ? BlockVisibility::kMixed : left;
+    if (left == BlockVisibility::kHidden) return left;
+    return visibility_of(desc, layout, block, stays) == BlockVisibility::kVisible ? BlockVisibility::kVisible
+                                                                                  : BlockVisibility::kMixed;
   }
 
   /// Runs the problem with a buffer for its block mask, and compares the block mask too.

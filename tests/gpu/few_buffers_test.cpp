@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/score_support.hpp"
+#include "gpu/any_kernel.hpp"
 #include "support/feature_problems.hpp"
 
 namespace vkattn::tests {
@@ -147,26 +147,6 @@ TEST_P(FewBuffers, TheSameBitsEachTime) {
     const std::vector<std::byte> got = read_back(runtime(), it.run.output());
     EXPECT_TRUE(first.empty() || got == first) << "run " << i;
     first = got;
-  }
-}
-
-class FewBuffersOfScores : public ScoreFunctions {};
-INSTANTIATE_TEST_SUITE_P(Kernels, FewBuffersOfScores, testing::ValuesIn(kEveryKernelName), kernel_test_name);
-
-/// Their tables are bound as they are, as nobody knows their size before the call.
-TEST_P(FewBuffersOfScores, TakeOneForEachTable) {
-  for (const ScoreSetup& score : {prefix(), relative_bias(), both()}) {
-    RunOptions run = options(score);
-    const auto tables = static_cast<std::uint32_t>(score.tables.size());
-    run.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = 4 + tables; });
-    run.inspect = [=](const AttentionPlan& plan) {
-      EXPECT_EQ(plan.requirements().storage_buffers, 4 + tables);
-    };
-    EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 9x100 d16 lse kv_lengths=100,60"), run));
-    run.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = 3 + tables; });
-    const auto refused = make_plan(runtime(), parsed(typed("b2 hq4 hkv2 9x100 d16 lse")).desc, run);
-    EXPECT_TRUE(is_refused(refused, ErrorCode::kLimitExceeded,
-                           {"needs " + std::to_string(4 + tables) + " storage buffers"}));
   }
 }
 

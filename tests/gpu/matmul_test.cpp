@@ -234,6 +234,34 @@ TEST_P(MatmulTest, TheSameBitsEachTime) {
   }
 }
 
+/// Few rows times weights (inner, columns), or a transposed matrix times a few columns: the larger matrix
+/// lies in lines of its outer dimension, which lanes share.
+TEST_P(MatmulTest, TheLargerMatrixLiesAcross) {
+  if (kernel() != "lane_decode") GTEST_SKIP() << "of lane_decode alone";
+  std::vector<MatmulProblem> all;
+  for (const DataType type : kStoredTypes) {
+    for (const std::int64_t rows : {1, 2, 4, 5, 8}) {
+      MatmulDesc desc =
+          sizes(rows, 4 * (rows + 66), 45, 2);  // the last lanes and elements of inner are alone
+      set_types(desc, DataType::kFloat32, type, rows == 2 ? DataType::kFloat16 : DataType::kFloat32);
+      desc.has_bias = rows > 1;
+      desc.accumulates = rows > 4;
+      all.push_back({desc, 20});
+    }
+    MatmulDesc columns = sizes(132, 3, 70);
+    set_types(columns, type, DataType::kBfloat16, type);
+    columns.a.strides = MatrixStrides{0, 1, 136};
+    all.push_back({columns, 21});
+  }
+  for (const MatmulProblem& problem : part_of(std::span<const MatmulProblem>(all))) {
+    if (!reason_against(problem.desc).empty()) GTEST_SKIP() << reason_against(problem.desc);
+    run(problem);
+    run(problem, {.inner_splits = 2});
+  }
+  MatmulDesc odd = sizes(1, 71, 40);  // no lines of quads
+  EXPECT_TRUE(has(reason_against(odd), "b's columns, but it lies in neither")) << reason_against(odd);
+}
+
 /// A product whose larger matrix is read ahead, cache line by cache line, of each type.
 TEST_P(MatmulTest, CacheLinesAreReadAhead) {
   if (kernel() != "lane_decode") GTEST_SKIP() << "of lane_decode alone";

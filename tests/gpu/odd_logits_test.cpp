@@ -125,6 +125,9 @@ TEST_P(OddLogits, SlopesThatMultiplyTheMask) {
   if (IsSkipped()) return;
   EXPECT_TRUE(
       runs_right(runtime(), text, with_slopes({.kernel = kernel()}, {kNan, 1, kInfinity, -kInfinity})));
+  // Zeros too: no block of them leaves scores as they are.
+  EXPECT_TRUE(runs_right(runtime(), text + " hidden=0 zeros=1",
+                         with_slopes({.kernel = kernel()}, {kNan, 1, kInfinity, 0})));
 }
 
 TEST_P(OddLogits, ABiasThatIsNoNumberArrives) {

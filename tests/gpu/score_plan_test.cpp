@@ -217,6 +217,27 @@ TEST_F(ScoreFunctionPlans, TakeTheNextKernelWhereTheFunctionDoesNotCompile) {
                          ErrorCode::kUnsupported, {"is broken"}));
 }
 
+/// Devices with few storage buffers.
+class FewBuffersOfScores : public ScoreFunctions {};
+INSTANTIATE_TEST_SUITE_P(Kernels, FewBuffersOfScores, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+
+/// Their tables are bound as they are, as nobody knows their size before the call.
+TEST_P(FewBuffersOfScores, TakeOneForEachTable) {
+  for (const ScoreSetup& score : {prefix(), relative_bias(), both()}) {
+    RunOptions run = options(score);
+    const auto tables = static_cast<std::uint32_t>(score.tables.size());
+    run.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = 4 + tables; });
+    run.inspect = [=](const AttentionPlan& plan) {
+      EXPECT_EQ(plan.requirements().storage_buffers, 4 + tables);
+    };
+    EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 9x100 d16 lse kv_lengths=100,60"), run));
+    run.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = 3 + tables; });
+    const auto refused = make_plan(runtime(), parsed(typed("b2 hq4 hkv2 9x100 d16 lse")).desc, run);
+    EXPECT_TRUE(is_refused(refused, ErrorCode::kLimitExceeded,
+                           {"needs " + std::to_string(4 + tables) + " storage buffers"}));
+  }
+}
+
 // Runs with tensors instead of bindings.
 TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   if (!capabilities().push_descriptors || capabilities().max_push_descriptors < 21) {

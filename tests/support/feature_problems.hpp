@@ -52,6 +52,7 @@ inline constexpr FeatureProblem kFeatureProblems[] = {
     {"window=0,0 align=bottom-right kv_lengths=129,40"},
     {"mask=bits:bhqk hidden=1 lse"},
     {"mask=bits:hqk hidden=0.8 block=32 window=60,60"},
+    {"mask=f16:hqk hidden=0.3 zeros=0.6 block=64"},
     {"mask=bits:bhqk hidden=0.3 block=16 window=50,-1 align=40"},  // steps begin within blocks
     {"sinks mask=bits hidden=1 lse"},
     {"sinks alibi align=300 output=f32 lse"},

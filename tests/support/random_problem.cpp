@@ -132,6 +132,7 @@ class Draw {
       mask_dims_ = one_of<std::string>({"", ":bhqk", ":hqk", ":bqk", ":bk", ":k"});
       mask_ = one_of<std::string>({"f32", "f16", "bytes", "bits"});
       if (with_chance(50)) add("hidden=" + one_of<std::string>({"0", "0.5", "0.9", "1"}));
+      if (with_chance(50) && mask_.starts_with('f')) add("zeros=" + one_of<std::string>({"0.5", "1"}));
       if (with_chance(50)) add("block=" + std::to_string(one_of<std::int64_t>({8, 32, 50})));
     }
     if (with_chance(20)) add("sinks");

@@ -358,6 +358,17 @@ TEST(MaskData, HidesItsShareWhateverItsStorage) {
   }
 }
 
+TEST(MaskData, ZerosAreTheirShareOfWhatIsShown) {
+  const auto count = [](const std::string& words) {
+    const auto numbers_of = numbers<float>(HostProblem("h4 64x256 d1 mask=f32:hqk " + words).mask);
+    const auto zeros = std::count(numbers_of.begin(), numbers_of.end(), 0.0F);
+    return static_cast<double>(zeros) / static_cast<double>(numbers_of.size());
+  };
+  EXPECT_EQ(count("hidden=0.5"), 0);
+  EXPECT_NEAR(count("hidden=0.5 zeros=0.25"), 0.25, 0.01);
+  EXPECT_NEAR(count("hidden=0.3 zeros=1"), 0.7, 0.01);
+}
+
 TEST(MaskData, BlocksAreHiddenWhole) {
   const auto bytes = numbers<std::uint8_t>(HostProblem("50x100 d1 mask=bytes hidden=0.5 block=16").mask);
   std::set<bool> seen;

@@ -98,9 +98,10 @@ TEST(ParseProblem, Scores) {
 }
 
 TEST(ParseProblem, MasksVaryAlongWhatIsNamed) {
-  const Problem whole = parsed("b2 h3 4x50 d8 mask=f16:bhqk hidden=0.5 block=16");
+  const Problem whole = parsed("b2 h3 4x50 d8 mask=f16:bhqk hidden=0.5 zeros=0.25 block=16");
   EXPECT_EQ(whole.desc.mask.type, MaskType::kFloat16);
   EXPECT_EQ(whole.hidden_share, 0.5);
+  EXPECT_EQ(whole.zero_share, 0.25);
   EXPECT_EQ(whole.hidden_block, 16);
   for (const auto& [mask, strides] : {std::pair{"f16:bhqk", Strides{600, 200, 50, 1}},
                                       {"bytes", {0, 0, 50, 1}},
@@ -269,7 +270,7 @@ TEST(ToString, CanonicalStringsComeBack) {
         "matmul 4x5x6 bf16 b=f16 bias=f32",
         "matmul 1x5x6 f16 aligned=2 a=ones",
         "b2 4x7 d8 backward sequences query_lengths=1,4 kv_lengths=7,3",
-        "b2 h2 4x4 d8 mask=f16:bhqk hidden=0.5 block=16 score=documents",
+        "b2 h2 4x4 d8 mask=f16:bhqk hidden=0.5 zeros=0.5 block=16 score=documents",
         "4x4 d8 mask=bytes:k hidden=0",
         "4x4 d8 mask=bits:hqk dropout=0.17 weights=scores",
         "4x4 d8 mask=bytes:b weights=softcap",
@@ -331,7 +332,8 @@ TEST(ParseProblem, RefusesMalformedNumbers) {
                 "magnitude=nan magnitude=inf scale=nan scale=1e99 scale= kv_lengths=1, kv_lengths=,1 "
                 "kv_lengths=1,,2 kv_lengths= = d8= align= layout= pad=-1 shift=-1 "
                 "window= window=, window=1, window=1,2,3 window=-2,0 window=1.5,0 softcap= softcap=-1 "
-                "softcap=nan softcap=inf hidden=2 hidden=-0.1 hidden=nan block=0 block=-4 ring=0 ring=-1 "
+                "softcap=nan softcap=inf hidden=2 hidden=-0.1 hidden=nan zeros=1.5 zeros=nan block=0 "
+                "block=-4 ring=0 ring=-1 "
                 "ring=x page=0 page=-5 page=9223372036854775808 dropout=1.1 dropout=-0.1 dropout=nan "
                 "dropout_seed=-1 dropout_offset=4294967296 query_lengths=1 query_lengths=a weights= "
                 "cache= mask= mask=:qk")) {
@@ -367,6 +369,7 @@ TEST(ParseProblem, RefusesWordsThatContradict) {
                   {"4x4 d8 align=3 softcap=2", "causal, window=… or alibi"},
                   {"4x4 d8 align=3 mask=f32 alibi=times-mask", "causal, window=… or alibi"},
                   {"4x4 d8 hidden=0.5", "mask=bytes"},
+                  {"4x4 d8 mask=bits zeros=0.5", "mask=f32 or mask=f16"},
                   {"4x4 d8 block=2", "mask=bytes"},
                   {"4x4 d8 dropout_seed=2", "dropout=0.1"},
                   {"4x5 d8 layout=packed", "4 and 5"},
