@@ -8,6 +8,19 @@
 
 namespace window {
 
+namespace {
+
+// As check(), for calls that reach the display. Where Xlib notices first that it has gone, it says so itself.
+void check_shown(VkResult result, const char* what) {
+  if (result == VK_ERROR_SURFACE_LOST_KHR) {
+    std::fprintf(stderr, "the display has gone: %s lost the window's surface\n", what);
+    std::exit(1);
+  }
+  check(result, what);
+}
+
+}  // namespace
+
 Screen::Screen(const Gpu& gpu, std::uint32_t family, VkQueue queue, GLFWwindow* window)
     : Screen(gpu, family, window) {
   queue_ = queue;
@@ -87,8 +100,8 @@ bool Screen::make_swapchain() {
   int width = 0, height = 0;
   glfwGetFramebufferSize(window_, &width, &height);
   VkSurfaceCapabilitiesKHR can{};
-  check(vkGetPhysicalDeviceSurfaceCapabilitiesKHR(gpu_.physical_device, surface_, &can),
-        "vkGetPhysicalDeviceSurfaceCapabilitiesKHR");
+  check_shown(vkGetPhysicalDeviceSurfaceCapabilitiesKHR(gpu_.physical_device, surface_, &can),
+              "vkGetPhysicalDeviceSurfaceCapabilitiesKHR");
   VkExtent2D extent = can.currentExtent;
   if (extent.width == UINT32_MAX) {
     extent.width =
@@ -180,7 +193,7 @@ std::optional<Frame> Screen::begin() {
       vkAcquireNextImageKHR(gpu_.device, swapchain_, kWaitNs, slot.acquired, VK_NULL_HANDLE, &image_);
   if (result == VK_ERROR_OUT_OF_DATE_KHR) made_for_ = {};
   if (result == VK_ERROR_OUT_OF_DATE_KHR || result == VK_TIMEOUT) return std::nullopt;
-  check(result, "vkAcquireNextImageKHR");
+  check_shown(result, "vkAcquireNextImageKHR");
   check(vkResetFences(gpu_.device, 1, &slot.done), "vkResetFences");
   example::begin(slot.commands);
   return Frame{slot.commands, slot_};
@@ -235,7 +248,7 @@ void Screen::end(const Frame& frame, const std::string& picture) {
   if (result == VK_ERROR_OUT_OF_DATE_KHR || result == VK_SUBOPTIMAL_KHR) {
     made_for_ = {};
   } else {
-    check(result, "vkQueuePresentKHR");
+    check_shown(result, "vkQueuePresentKHR");
   }
   slot_ = (slot_ + 1) % kFramesInFlight;
 }
