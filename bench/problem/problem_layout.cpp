@@ -6,6 +6,7 @@
 #include "common/checked.hpp"
 #include "problem/gradients.hpp"
 #include "problem/problem_parser.hpp"
+#include "problem/word_values.hpp"
 
 namespace vkattn::bench {
 

@@ -30,20 +30,6 @@ std::optional<vkattn::DataType> type_named(const std::string& name) {
   return std::nullopt;
 }
 
-// Memory of the device, by an instance of this program's: the runtime shows none.
-std::uint64_t device_memory(const vkattn::Runtime& runtime) {
-  VkInstance instance = VK_NULL_HANDLE;
-  const VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
-  std::uint64_t memory = ~std::uint64_t{0};
-  if (vkCreateInstance(&info, nullptr, &instance) != VK_SUCCESS) return memory;
-  std::uint32_t count = runtime.device_index() + 1;
-  std::vector<VkPhysicalDevice> devices(count);
-  (void)vkEnumeratePhysicalDevices(instance, &count, devices.data());
-  if (count == devices.size()) memory = memory_of(devices.back());
-  vkDestroyInstance(instance, nullptr);
-  return memory;
-}
-
 // A terminal obeys control characters; a model may write any.
 std::string printable(const std::string& text, bool is_terminal) {
   if (!is_terminal) return text;
@@ -70,23 +56,33 @@ Speaker::Speaker(const Options& options)
   runtime_.emplace(
       checked(vkattn::Runtime::create({.device = options.device, .validation = options.validation})));
   const auto begin = Clock::now();
-  const vkattn::Capabilities& device = runtime_->device().capabilities();
-  const Room room{device.device_name, device.max_storage_buffer_range, device_memory(*runtime_),
-                  "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less"};
-  const auto check = [this, room](std::uint64_t workspaces) {
-    checked(check_room(room, model_, weights_, graph_options_, workspaces));
-  };
-  check(0);
-  // All buffers and workspaces before the upload, which takes longest.
+  room_ = room_of(*runtime_, "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less");
+  check(graph_options_, 0);
+  // All buffers and workspaces before the upload, which takes longest; those of the picture for a moment.
   weights_.allocate(*runtime_);
-  graph_.emplace(*runtime_, model_, weights_, graph_options_);
-  graph_->plans().on_workspace = check;
+  if (!options_.picture.empty()) {
+    make_graph(picture_sizes(graph_options_.context));
+    (void)graph_->pass(Graph::Pass::kChunk);
+    graph_.reset();
+  }
+  make_graph(graph_options_);
   prepare();
   decoder::ProgressLine line;
   weights_.upload(*runtime_, [&](double share) {
     line.tell("uploading " + megabytes(weights_.bytes()) + " of weights", share);
   });
   loading_ = seconds_since(begin);
+}
+
+void Speaker::check(const GraphOptions& options, std::uint64_t workspaces) const {
+  checked(check_room(room_, model_, weights_, options, workspaces));
+}
+
+void Speaker::make_graph(const GraphOptions& options) {
+  check(options, 0);
+  graph_.reset();  // the new one takes its memory
+  graph_.emplace(*runtime_, model_, weights_, options);
+  graph_->plans().on_workspace = [this, options](std::uint64_t bytes) { check(options, bytes); };
 }
 
 std::vector<Tokens> Speaker::encoded() const {
@@ -276,20 +272,24 @@ void Speaker::print_frames(std::size_t tokens) const {
       static_cast<double>(slices.size()) / static_cast<double>(std::max<std::size_t>(tokens, 1)));
 }
 
-// The heads of one layer over a text of at most kMost tokens, which is read again.
-void Speaker::draw(Tokens tokens) {
-  constexpr std::size_t kMost = 48;
-  const std::size_t count = std::min(tokens.size(), kMost);
-  tokens.resize(count);
+GraphOptions Speaker::picture_sizes(std::int64_t tokens) const {
+  constexpr std::int64_t kMost = 48;
   GraphOptions options = graph_options_;
   options.texts = 1;
-  options.context = options.chunk = static_cast<std::int64_t>(count);
+  options.context = options.chunk = std::min(tokens, kMost);
   options.shown_layer = options_.layer < 0 ? model_.layers - 1 : options_.layer;
-  graph_.reset();  // this graph takes its memory
-  Graph graph(*runtime_, model_, weights_, options);
+  return options;
+}
+
+// The heads of one layer over the first tokens of a text, which are read again.
+void Speaker::draw(Tokens tokens) {
+  const GraphOptions options = picture_sizes(std::ssize(tokens));
+  const auto count = static_cast<std::size_t>(options.context);
+  tokens.resize(count);
+  make_graph(options);
   Texts texts({tokens});
-  graph.read(texts, options_.sampling);
-  const std::vector<float> weights = graph.shown();
+  graph_->read(texts, options_.sampling);
+  const std::vector<float> weights = graph_->shown();
   vkattn::picture::HeatMap map;
   map.title = "What the tokens look at in layer " + std::to_string(options.shown_layer);
   // Behind a slash at its end, a path has an empty name.

@@ -50,6 +50,10 @@ class Speaker {
  private:
   [[nodiscard]] std::vector<decoder::Tokens> encoded() const;
   [[nodiscard]] decoder::GraphOptions sizes() const;
+  // Of the graph that the picture is drawn from.
+  [[nodiscard]] decoder::GraphOptions picture_sizes(std::int64_t tokens) const;
+  void check(const decoder::GraphOptions& options, std::uint64_t workspaces) const;
+  void make_graph(const decoder::GraphOptions& options);
   void prepare();
   void execute_in_frames(const decoder::Steps& steps);
   [[nodiscard]] bool read_prompts(decoder::Texts& texts);
@@ -66,6 +70,7 @@ class Speaker {
   decoder::GraphOptions graph_options_;
   Checkpoint checkpoint_;
   std::optional<vkattn::Runtime> runtime_;  // made when everything that needs no device was checked
+  Room room_;
   Weights weights_;
   std::optional<decoder::Graph> graph_;
   double loading_ = 0, first_token_ = 0, decoding_ = 0;  // seconds

@@ -27,11 +27,11 @@ void time_step(const vkattn::Runtime& runtime, const decoder::Graph& graph, cons
     const auto execute = [&](auto record) { return checked(runtime.execute(record)).front() / 1e6; };
     whole.push_back(execute([&](VkCommandBuffer commands) { record_all(commands, steps); }));
     const std::vector<float> logits = graph.logits();
+    if (!std::ranges::all_of(logits, [](float each) { return std::isfinite(each); }))
+      decoder::refuse("the logits are no numbers");
     for (const decoder::Step& step : steps)
       sum += execute([&](VkCommandBuffer commands) { step.record(commands, {}); });
     if (graph.logits() != logits) decoder::refuse("the parts give other logits than the whole step");
-    if (!std::ranges::all_of(logits, [](float each) { return std::isfinite(each); }))
-      decoder::refuse("the logits are no numbers");
   }
   std::printf("%zu parts: a step takes %.2f ms, its parts %.2f ms, %.2f times as long; medians of %d\n",
               steps.size(), median(whole), median(sums), median(whole) / median(sums), kRounds);
@@ -57,8 +57,10 @@ int main(int argc, char** argv) {
                     std::to_string(model.context) + " positions");
   generate::Checkpoint checkpoint = checked(generate::Checkpoint::open(folder));
   generate::Weights weights = checked(generate::Weights::find(model, checkpoint, {}));
+  const decoder::GraphOptions options{.context = before + 1};
+  checked(check_room(generate::room_of(runtime, "a smaller --tokens needs less"), model, weights, options));
   weights.allocate(runtime);
-  decoder::Graph graph(runtime, model, weights, {.context = before + 1});
+  decoder::Graph graph(runtime, model, weights, options);
   weights.upload(runtime, [](double) {});
   decoder::Tokens tokens;  // any
   for (std::int64_t i = 0; i <= before; ++i)

@@ -311,6 +311,21 @@ std::uint64_t memory_of(VkPhysicalDevice device) {
   return largest == 0 ? ~std::uint64_t{0} : largest;
 }
 
+// By an instance of this program's, as the runtime shows no physical device.
+Room room_of(const vkattn::Runtime& runtime, std::string advice) {
+  const vkattn::Capabilities& device = runtime.device().capabilities();
+  Room room{device.device_name, device.max_storage_buffer_range, ~std::uint64_t{0}, std::move(advice)};
+  VkInstance instance = VK_NULL_HANDLE;
+  const VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+  if (vkCreateInstance(&info, nullptr, &instance) != VK_SUCCESS) return room;
+  std::uint32_t count = runtime.device_index() + 1;
+  std::vector<VkPhysicalDevice> devices(count);
+  (void)vkEnumeratePhysicalDevices(instance, &count, devices.data());
+  if (count == devices.size()) room.memory = memory_of(devices.back());
+  vkDestroyInstance(instance, nullptr);
+  return room;
+}
+
 vkattn::Result<void> check_room(const Room& room, const Model& model, const Weights& weights,
                                 const decoder::GraphOptions& options, std::uint64_t workspaces) {
   const decoder::Bytes caches = cache_bytes(model, options), numbers = number_bytes(model, options);

@@ -53,8 +53,10 @@ struct Room {
 // The largest heap of the device's own memory. It bounds nothing if the device tells of none.
 [[nodiscard]] std::uint64_t memory_of(VkPhysicalDevice device);
 
-// For before anything is allocated: what is bound must fit a binding, and what is held, with so many bytes of
-// workspaces, must fit the device.
+[[nodiscard]] Room room_of(const vkattn::Runtime& runtime, std::string advice);
+
+// For before buffers are made: what is bound must fit a binding, and what is held, with so many bytes of
+// workspaces so far, must fit the device.
 [[nodiscard]] vkattn::Result<void> check_room(const Room& room, const Model& model, const Weights& weights,
                                               const decoder::GraphOptions& options,
                                               std::uint64_t workspaces = 0);

@@ -67,6 +67,12 @@ std::string block_name(std::size_t layer) {
   return "blocks." + std::to_string(layer) + ".";
 }
 
+std::int64_t Parameters::size_of(const Shape& shape) {
+  decoder::Weights weights;
+  const std::vector<Parameter> all = list_parameters(shape, weights);
+  return all.back().offset + all.back().elements();
+}
+
 Parameters::Parameters(const vkattn::Runtime& runtime, const Shape& shape)
     : shape_(shape),
       parameters_(list_parameters(shape, weights_)),

@@ -51,6 +51,8 @@ class Parameters {
   [[nodiscard]] vkattn::BufferRange gradient(const decoder::Tensor& weight) const;
   // The number of elements of each array.
   [[nodiscard]] std::int64_t size() const { return size_; }
+  // The size() of such a model's parameters.
+  [[nodiscard]] static std::int64_t size_of(const Shape& shape);
   // The number of parameters that are learned.
   [[nodiscard]] std::int64_t count() const;
 

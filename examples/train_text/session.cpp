@@ -236,8 +236,8 @@ void Session::prepare_inspect(const Trainer& trainer, std::span<const std::uint3
 }
 
 Outcome Session::run() {
+  check_sizes(runtime_, progress_, Parameters::size_of(progress_.shape));
   const Parameters parameters(runtime_, progress_.shape);
-  check_sizes(runtime_, progress_, parameters.size());
   if (options_.resume)
     checked(load_parameters(options_.output, parameters));
   else
@@ -247,6 +247,7 @@ Outcome Session::run() {
               static_cast<long long>(vocabulary_.size()), std::log(static_cast<double>(vocabulary_.size())),
               runtime_.device().capabilities().device_name.c_str());
   const Trainer trainer(runtime_, parameters, progress_.batch);
+  checked(save(options_.output, progress_, parameters));  // refuses a folder that cannot be written
   train(trainer, parameters);
   Outcome outcome;
   outcome.kept_back = measure(trainer);

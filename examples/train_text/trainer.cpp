@@ -111,7 +111,7 @@ void Trainer::add_forward() {
     forward_.push_back(plans_.step(attention_desc(), attention_tensors(layer)));
     add_norm(block.mlp_norm);
     add_product(weights.layers[layer].up, block.mlp_norm.y, block.hidden, false);
-    constexpr std::uint32_t kGelu = 1;  // as in activate.comp
+    constexpr auto kGelu = static_cast<std::uint32_t>(decoder::Activation::kGelu);
     forward_.push_back(shaders_.make_step(kActivate, {block.hidden.range(), block.activated.range()},
                                           groups_of(count), {word(count), 0, kGelu, 0}));
     add_product(weights.layers[layer].down, block.activated, stream_, true);

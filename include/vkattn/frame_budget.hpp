@@ -35,10 +35,11 @@ class FrameBudget {
   /// its own. Empty if is_done().
   [[nodiscard]] RecordOptions next(double budget_ns);
   /// Tells the time that a slice took, in nanoseconds, by the caller's timestamps, which may be some frames
-  /// old. Corrects the estimates of the passes that the slice has, by the same factor. Of a pass's last three
-  /// corrections the middle one counts: one slice that had to wait changes nothing, and a device of another
-  /// speed is believed after two. But a pass's second measurement replaces the first, for which some drivers
-  /// compile. A pass without a measurement gets the largest correction of the others.
+  /// old. Tell each slice once, whole. Corrects the estimates of the passes that the slice has, by the same
+  /// factor. Of a pass's last three corrections the middle one counts: one slice that had to wait changes no
+  /// estimate, and a device of another speed is believed after two. But a pass's second measurement replaces
+  /// the first, for which some drivers compile. A pass without a measurement gets the largest correction of
+  /// the others.
   ///
   /// A slice as next() gave it also teaches the reserve, which begins with 2.5 and stays within 1 and 4: it
   /// grows with a slice that took longer than its budget, and shrinks a little with each other one. A slice

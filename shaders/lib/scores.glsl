@@ -101,8 +101,8 @@ bool may_see(ScoreRow row, uint key) {
 bool looks_for_hidden(bool masked) { return masked || kHasUserScore || kStrictNonfinite; }
 
 // The score that enters the softmax, from a scaled score in log2 units: softcap, the user's function, bias and mask, ALiBi.
-// It is kHiddenScore if the key is hidden from the row. In steps that are not masked the mask hides nothing and adds nothing, and
-// only the user's score() can hide a key.
+// It is kHiddenScore if the key is hidden from the row. In steps that are not masked the mask hides nothing and is 0, and only
+// the user's score() can hide a key.
 float finish_score(float score, ScoreRow row, uint key, bool masked) {
   score = capped_score(score);
   if (kHasUserScore) score = user_score(score, row.batch, row.head, row.query, key);
@@ -113,6 +113,8 @@ float finish_score(float score, ScoreRow row, uint key, bool masked) {
     score -= row.slope_log2 * float(abs(int(row.query) + shift - int(key)));
   }
   if (kMaskType != VKATTN_MASK_NONE && masked) score = masked_score(score, row, key);
+  // A slope that is no number makes scores NaN where the mask is 0 too. Heads that share a mask share its visible blocks.
+  if (kSlopesTimesMask && !masked && !is_finite(row.slope_log2)) score = uintBitsToFloat(0x7fc00000u);
   if (kUserHides && masked && !user_visible(row.batch, row.head, row.query, key)) score = kHiddenScore;
   return score;
 }

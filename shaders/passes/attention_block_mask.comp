@@ -61,15 +61,12 @@ uint key_bits(uint word) {
   return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
 }
 
-// True if the mask leaves the score of a position as it is where its number is 0.
-bool zeros_add_nothing(ScoreRow row) { return !kSlopesTimesMask || is_finite(row.slope_log2); }
-
 // The bits that the numbers in a word show, of which only the bits in `asked` count.
-uint look_at_numbers(ScoreRow row, uint word, uint asked) {
+uint look_at_numbers(uint word, uint asked) {
   const uint infinities = kMaskType == VKATTN_MASK_FLOAT32 ? 0xff800000u : 0xfc00fc00u;
   const uint signs = kMaskType == VKATTN_MASK_FLOAT32 ? 0x80000000u : 0x80008000u;
   if (((word ^ infinities) & asked) == 0u) return kHiddenSeen;
-  return (word & ~signs & asked) == 0u && zeros_add_nothing(row) ? kVisibleSeen : kAllSeen;
+  return (word & ~signs & asked) == 0u ? kVisibleSeen : kAllSeen;
 }
 
 // The bits that one position shows.
@@ -77,7 +74,7 @@ uint look_at(ScoreRow row, uint key) {
   if (!may_see(row, key)) return kHiddenSeen;
   if (!kMaskAdds) return kVisibleSeen;
   const uint number = floatBitsToUint(mask_number(row.mask_index, key));
-  return number << 1 == 0u && zeros_add_nothing(row) ? kVisibleSeen : kAllSeen;
+  return number << 1 == 0u ? kVisibleSeen : kAllSeen;
 }
 
 // The bits that the word-th word of a block's row shows.
@@ -91,7 +88,7 @@ uint look_at_word(ScoreRow row, uint first_key, uint keys, uint word) {
   const uint count = end - index * kWordKeys - low;
   const uint asked = key_bits(~0u) & ~0u >> 32u - count * kKeyBits << low * kKeyBits;
   const uint found = mask_words[row.mask_index / (bits ? 1u : kWordKeys) + index];
-  if (kMaskAdds) return look_at_numbers(row, found, asked);
+  if (kMaskAdds) return look_at_numbers(found, asked);
   const uint visible = key_bits(found) & asked;
   return (visible != 0u ? kVisibleSeen : 0u) | (visible != asked ? kHiddenSeen : 0u);
 }

@@ -128,6 +128,11 @@ TEST_P(OddLogits, SlopesThatMultiplyTheMask) {
   // Zeros too: no block of them leaves scores as they are.
   EXPECT_TRUE(runs_right(runtime(), text + " hidden=0 zeros=1",
                          with_slopes({.kernel = kernel()}, {kNan, 1, kInfinity, 0})));
+  // Heads share the blocks of one mask, so a slope of a later KV head counts too. No step is ragged.
+  const std::string whole =
+      std::string("hq4 hkv2 7x256 d16 lse mask=f32:k alibi=times-mask hidden=0 zeros=1") +
+      (is_on_matrix_units() ? " f16 output=f32" : "");
+  EXPECT_TRUE(runs_right(runtime(), whole, with_slopes({.kernel = kernel()}, {1, 1, kNan, 1})));
 }
 
 TEST_P(OddLogits, ABiasThatIsNoNumberArrives) {

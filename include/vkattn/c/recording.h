@@ -186,8 +186,9 @@ VKATTN_API vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vka
     yet, and none where all were given out. */
 VKATTN_API vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
                                                   vkattn_record_options* slice, vkattn_error* error);
-/** Tells what a slice took, in nanoseconds, by timestamps of the caller's, who may be some frames behind. Slices as they
-    were given also teach the reserve, so that about one in 250 takes longer than its budget. */
+/** Tells what a slice took, in nanoseconds, by timestamps of the caller's, who may be some frames behind. Tell each
+    slice once, whole. Slices as they were given also teach the reserve, so that about one in 250 takes longer than its
+    budget. */
 VKATTN_API vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
                                                       double ns, vkattn_error* error);
 /** What a slice is expected to take, in nanoseconds, without the reserve; below 0 where there is no such slice. */
