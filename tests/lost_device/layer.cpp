@@ -1,8 +1,9 @@
 // A Vulkan layer whose devices are lost. VKATTN_TEST_LOST_AFTER is the number of submissions that a device
 // lives for, VKATTN_TEST_LOST_AFTER_WAITS that of waits for a queue, VKATTN_TEST_LOST_AFTER_CREATIONS that of
 // buffers, pipelines and swapchains, and VKATTN_TEST_LOSSES the number of devices that are lost; those made
-// later live. Submissions, presents, waits and the creation of these objects give VK_ERROR_DEVICE_LOST then;
-// other calls reach the driver. VKATTN_TEST_LOST_OPENINGS is the number of devices whose creation gives it.
+// later live. Submissions, presents, waits and the creation of these objects give VK_ERROR_DEVICE_LOST then,
+// when the driver's own work has ended: a program may destroy everything of a lost device at once. Other
+// calls reach the driver. VKATTN_TEST_LOST_OPENINGS is the number of devices whose creation gives it.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -61,6 +62,15 @@ struct DeviceFunctions : DeviceBelow {
   [[nodiscard]] bool is_lost() const {
     return left->submissions < 0 || left->waits < 0 || left->creations < 0;
   }
+  // The result of a call of a lost device, after the driver's own work.
+  [[nodiscard]] VkResult lost(VkQueue queue) const {
+    (void)wait_queue(queue);
+    return VK_ERROR_DEVICE_LOST;
+  }
+  [[nodiscard]] VkResult lost(VkDevice device) const {
+    (void)wait_device(device);
+    return VK_ERROR_DEVICE_LOST;
+  }
 };
 
 using Lost = LayerOf<InstanceFunctions, DeviceFunctions>;
@@ -69,28 +79,27 @@ VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const 
                                       VkFence fence) {
   const DeviceFunctions functions = Lost::devices().get(queue);
   --functions.left->submissions;
-  return functions.is_lost() ? VK_ERROR_DEVICE_LOST : functions.submit(queue, count, submits, fence);
+  if (functions.is_lost()) return functions.lost(queue);
+  return functions.submit(queue, count, submits, fence);
 }
 VKAPI_ATTR VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR* info) {
   const DeviceFunctions functions = Lost::devices().get(queue);
-  return functions.is_lost() ? VK_ERROR_DEVICE_LOST : functions.present(queue, info);
+  return functions.is_lost() ? functions.lost(queue) : functions.present(queue, info);
 }
 VKAPI_ATTR VkResult VKAPI_CALL wait_queue(VkQueue queue) {
   const DeviceFunctions functions = Lost::devices().get(queue);
   --functions.left->waits;
-  return functions.is_lost() ? VK_ERROR_DEVICE_LOST : functions.wait_queue(queue);
+  return functions.is_lost() ? functions.lost(queue) : functions.wait_queue(queue);
 }
-// The driver's own work ends, so that nothing is destroyed under it.
 VKAPI_ATTR VkResult VKAPI_CALL wait_device(VkDevice device) {
   const DeviceFunctions functions = Lost::devices().get(device);
-  const VkResult result = functions.wait_device(device);
-  return functions.is_lost() ? VK_ERROR_DEVICE_LOST : result;
+  return functions.is_lost() ? functions.lost(device) : functions.wait_device(device);
 }
 VKAPI_ATTR VkResult VKAPI_CALL wait_fences(VkDevice device, std::uint32_t count, const VkFence* fences,
                                            VkBool32 all, std::uint64_t timeout) {
   const DeviceFunctions functions = Lost::devices().get(device);
-  return functions.is_lost() ? VK_ERROR_DEVICE_LOST
-                             : functions.wait_fences(device, count, fences, all, timeout);
+  if (functions.is_lost()) return functions.lost(device);
+  return functions.wait_fences(device, count, fences, all, timeout);
 }
 
 // A call of the table that creates something.
@@ -98,7 +107,7 @@ template <auto DeviceFunctions::*Function, class... Arguments>
 VkResult create(VkDevice device, Arguments... arguments) {
   const DeviceFunctions functions = Lost::devices().get(device);
   --functions.left->creations;
-  return functions.is_lost() ? VK_ERROR_DEVICE_LOST : (functions.*Function)(device, arguments...);
+  return functions.is_lost() ? functions.lost(device) : (functions.*Function)(device, arguments...);
 }
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
