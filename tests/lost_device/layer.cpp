@@ -63,11 +63,7 @@ struct DeviceFunctions : DeviceBelow {
     return left->submissions < 0 || left->waits < 0 || left->creations < 0;
   }
   // The result of a call of a lost device, after the driver's own work.
-  [[nodiscard]] VkResult lost(VkQueue queue) const {
-    (void)wait_queue(queue);
-    return VK_ERROR_DEVICE_LOST;
-  }
-  [[nodiscard]] VkResult lost(VkDevice device) const {
+  [[nodiscard]] VkResult lost() const {
     (void)wait_device(device);
     return VK_ERROR_DEVICE_LOST;
   }
@@ -79,26 +75,26 @@ VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const 
                                       VkFence fence) {
   const DeviceFunctions functions = Lost::devices().get(queue);
   --functions.left->submissions;
-  if (functions.is_lost()) return functions.lost(queue);
+  if (functions.is_lost()) return functions.lost();
   return functions.submit(queue, count, submits, fence);
 }
 VKAPI_ATTR VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR* info) {
   const DeviceFunctions functions = Lost::devices().get(queue);
-  return functions.is_lost() ? functions.lost(queue) : functions.present(queue, info);
+  return functions.is_lost() ? functions.lost() : functions.present(queue, info);
 }
 VKAPI_ATTR VkResult VKAPI_CALL wait_queue(VkQueue queue) {
   const DeviceFunctions functions = Lost::devices().get(queue);
   --functions.left->waits;
-  return functions.is_lost() ? functions.lost(queue) : functions.wait_queue(queue);
+  return functions.is_lost() ? functions.lost() : functions.wait_queue(queue);
 }
 VKAPI_ATTR VkResult VKAPI_CALL wait_device(VkDevice device) {
   const DeviceFunctions functions = Lost::devices().get(device);
-  return functions.is_lost() ? functions.lost(device) : functions.wait_device(device);
+  return functions.is_lost() ? functions.lost() : functions.wait_device(device);
 }
 VKAPI_ATTR VkResult VKAPI_CALL wait_fences(VkDevice device, std::uint32_t count, const VkFence* fences,
                                            VkBool32 all, std::uint64_t timeout) {
   const DeviceFunctions functions = Lost::devices().get(device);
-  if (functions.is_lost()) return functions.lost(device);
+  if (functions.is_lost()) return functions.lost();
   return functions.wait_fences(device, count, fences, all, timeout);
 }
 
@@ -107,7 +103,7 @@ template <auto DeviceFunctions::*Function, class... Arguments>
 VkResult create(VkDevice device, Arguments... arguments) {
   const DeviceFunctions functions = Lost::devices().get(device);
   --functions.left->creations;
-  return functions.is_lost() ? functions.lost(device) : (functions.*Function)(device, arguments...);
+  return functions.is_lost() ? functions.lost() : (functions.*Function)(device, arguments...);
 }
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
