@@ -196,7 +196,7 @@ using Splitter = std::function<Pieces(Pieces, bool)>;
 Splitter byte_level_of(const Json& json) {
   const bool has_space_first = json.value("add_prefix_space", true);  // a text without one gets one
   std::optional<Split> split;
-  if (json.value("use_regex", true)) split.emplace(compiled(kGpt2Pattern));
+  if (json.value("use_regex", true)) split = Split{compiled(kGpt2Pattern)};
   return [=](Pieces pieces, bool) {
     for (std::string& piece : pieces)
       if (has_space_first && !piece.starts_with(' ')) piece.insert(0, 1, ' ');
@@ -212,7 +212,7 @@ Splitter metaspace_of(const Json& json) {
   const std::string scheme =
       json.value("prepend_scheme", json.value("add_prefix_space", true) ? "always" : "never");
   std::optional<Split> split;
-  if (json.value("split", true)) split.emplace(compiled(space), "MergedWithNext");
+  if (json.value("split", true)) split = Split{compiled(space), "MergedWithNext"};
   return [=](Pieces pieces, bool is_first) {
     const bool prepends = scheme == "always" || (scheme == "first" && is_first);
     for (std::string& piece : pieces) {

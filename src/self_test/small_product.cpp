@@ -106,6 +106,15 @@ MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile) {
   small.batch = 1;
   small.rows = small_size(desc.rows, std::int64_t{tile.rows} * std::max(tile.subgroups, 1U), tile);
   small.columns = small_size(desc.columns, std::int64_t{tile.columns} * 2, tile);
+  // lane_decode takes few rows or few columns, and its tile's rows are those of the larger matrix.
+  constexpr std::int64_t kFew = 8;
+  const std::int64_t fewer = std::min(desc.rows, desc.columns);
+  if (tile.threads == 0 && tile.subgroups == 0 && fewer > 0 && fewer <= kFew) {
+    const bool few_rows = desc.rows < desc.columns;
+    (few_rows ? small.rows : small.columns) = fewer;
+    std::int64_t& larger = few_rows ? small.columns : small.rows;
+    larger = small_size(few_rows ? desc.columns : desc.rows, std::int64_t{tile.rows} * 2, tile);
+  }
   // Several steps, and enough of them for two parts.
   const std::int64_t steps = std::max(std::int64_t{tile.inner} * 3, kPartUnit * 2);
   const std::int64_t block = block_elements(desc.b.type);
