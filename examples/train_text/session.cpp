@@ -247,7 +247,6 @@ Outcome Session::run() {
               static_cast<long long>(vocabulary_.size()), std::log(static_cast<double>(vocabulary_.size())),
               runtime_.device().capabilities().device_name.c_str());
   const Trainer trainer(runtime_, parameters, progress_.batch);
-  checked(save(options_.output, progress_, parameters));  // refuses a folder that cannot be written
   train(trainer, parameters);
   Outcome outcome;
   outcome.kept_back = measure(trainer);
