@@ -10,7 +10,16 @@
 namespace vkattn::tests {
 namespace {
 
-class Limits : public AnyKernelTest {};
+class Limits : public AnyKernelTest {
+ protected:
+  /// On a device that binds so little that problems of about 33 x 65 are cut into windows.
+  static RunOptions in_windows() {
+    const std::uint64_t range = is_on_matrix_units() ? 12 * 1024 : 24 * 1024;
+    RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.max_storage_buffer_range = range; });
+    options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
+    return options;
+  }
+};
 
 /// Expects grids of at most 3 x 1000 workgroups.
 void expect_folded(const AttentionPlan& plan) {
@@ -74,22 +83,16 @@ TEST_P(Limits, LongWorkIsSplitOnDevicesThatAreNoCpu) {
 }
 
 TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
-  const std::uint64_t range = is_on_matrix_units() ? 12 * 1024 : 24 * 1024;
-  RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.max_storage_buffer_range = range; });
-  options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
   run_part({"b3 hq4 hkv2 33x65 d32 lse", "b3 hq4 hkv2 33x65 d32 f16 layout=bshd causal lse",
             "b3 hq4 hkv2 33x65 d32 kv_lengths=65,0,20 causal align=bottom-right",
             "b4 hq8 hkv1 203x65 d32 causal align=7 pad=8"},
-           options);
+           in_windows());
 }
 
 /// Which head's mask a head has depends on its number in the whole problem.
 TEST_P(Limits, MasksOfFewerHeadsInSeveralWindows) {
-  const std::uint64_t range = is_on_matrix_units() ? 12 * 1024 : 24 * 1024;
-  RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.max_storage_buffer_range = range; });
-  options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
   EXPECT_TRUE(
-      runs_right(runtime(), typed("b2 hq6 hkv3 33x65 d32 mask=f16:h3qk alibi=times-mask lse"), options));
+      runs_right(runtime(), typed("b2 hq6 hkv3 33x65 d32 mask=f16:h3qk alibi=times-mask lse"), in_windows()));
 }
 
 /// Whether an element is dropped depends on its place in the whole problem.
