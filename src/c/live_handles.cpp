@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <new>
+#include <numeric>
 
 namespace vkattn::c {
 
@@ -16,17 +17,33 @@ std::size_t LiveHandles::first_slot(const void* handle, std::size_t size) noexce
   return static_cast<std::size_t>(mixed >> 32U) & (size - 1);
 }
 
-LiveHandles::Slot* LiveHandles::find(const void* handle) const noexcept {
+LiveHandles::Place LiveHandles::find(const void* handle) const noexcept {
   for (std::size_t t = 0, size = kFirstSize; t < kMostTables; ++t, size *= 2) {
     Slot* const table = tables_[t].load(std::memory_order_acquire);
-    if (table == nullptr) return nullptr;
+    if (table == nullptr) return {};
     for (std::size_t i = first_slot(handle, size);; i = (i + 1) & (size - 1)) {
       const void* const held = table[i].load(std::memory_order_acquire);
       if (held == nullptr) break;
-      if (held == handle) return &table[i];
+      if (held == handle) return {table, t, size, i};
     }
   }
-  return nullptr;
+  return {};
+}
+
+void LiveHandles::empty(const Place& place) noexcept {
+  const std::size_t last = place.size - 1;
+  place.slots[place.index].store(kTaken, std::memory_order_release);
+  if (place.slots[(place.index + 1) & last].load(std::memory_order_relaxed) != nullptr) return;
+  for (std::size_t i = place.index; place.slots[i].load(std::memory_order_relaxed) == kTaken;
+       i = (i - 1) & last) {
+    place.slots[i].store(nullptr, std::memory_order_release);
+    --used_[place.table];
+  }
+}
+
+std::size_t LiveHandles::used() {
+  const std::lock_guard lock(mutex_);
+  return std::accumulate(used_.begin(), used_.end(), std::size_t{0});
 }
 
 void LiveHandles::add(const void* handle) {

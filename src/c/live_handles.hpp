@@ -11,8 +11,10 @@ namespace vkattn::c {
 
 /// A set of addresses. Looking one up takes no lock, as recording may not wait; changes take one.
 /// It has tables of open addressing, each twice as large as the one before, and each at most half full. A
-/// slot is null until its first use, and then holds an address or kTaken. So a search ends at a null, and
-/// finds every address that is there while others come and go.
+/// slot is null or holds an address. An address that is taken back becomes kTaken, or null where the next slot
+/// is null. So every slot from the first one of an address to its own is not null while it is there, a search
+/// ends at a null, and it finds every address that is there while others come and go. The tables grow with
+/// the number of addresses at a time, not with the number that ever came.
 class LiveHandles {
  public:
   LiveHandles() = default;
@@ -20,7 +22,7 @@ class LiveHandles {
   LiveHandles& operator=(const LiveHandles&) = delete;
   ~LiveHandles();
 
-  [[nodiscard]] bool contains(const void* handle) const noexcept { return find(handle) != nullptr; }
+  [[nodiscard]] bool contains(const void* handle) const noexcept { return find(handle).slots != nullptr; }
   void add(const void* handle);
   [[nodiscard]] bool remove(const void* handle) {
     return with(handle, [] { return true; });
@@ -30,11 +32,13 @@ class LiveHandles {
   template <class Use>
   [[nodiscard]] bool with(const void* handle, Use&& use) {
     const std::lock_guard lock(mutex_);
-    Slot* const slot = find(handle);
-    if (slot == nullptr) return false;
-    if (use()) slot->store(kTaken, std::memory_order_release);
+    const Place place = find(handle);
+    if (place.slots == nullptr) return false;
+    if (use()) empty(place);
     return true;
   }
+  /// The number of slots of all tables that are not null.
+  [[nodiscard]] std::size_t used();
 
  private:
   using Slot = std::atomic<const void*>;
@@ -42,7 +46,12 @@ class LiveHandles {
   static constexpr char kTakenPlace = 0;
   static constexpr const void* kTaken = &kTakenPlace;
 
-  [[nodiscard]] Slot* find(const void* handle) const noexcept;
+  struct Place {
+    Slot* slots = nullptr;  ///< of the table; null if the address is nowhere
+    std::size_t table = 0, size = 0, index = 0;
+  };
+  [[nodiscard]] Place find(const void* handle) const noexcept;
+  void empty(const Place& place) noexcept;
   /// The slot of a table where the search for an address begins.
   [[nodiscard]] static std::size_t first_slot(const void* handle, std::size_t size) noexcept;
 

@@ -51,6 +51,9 @@ TEST(LiveHandles, AreThoseThatWereNotTakenBack) {
   EXPECT_FALSE(was_called);
   EXPECT_TRUE(handles.with(address(40000), [&] { return was_called = false; }));
   EXPECT_TRUE(handles.contains(address(40000)));
+  EXPECT_LE(handles.used(), 2 * alive.size()) << "it grows with all that ever came";
+  for (const std::uintptr_t i : alive) EXPECT_TRUE(handles.remove(address(i))) << i;
+  EXPECT_EQ(handles.used(), 0U) << "a place is never free again";
 }
 
 TEST(LiveHandles, AreFoundWhileOthersComeAndGo) {
