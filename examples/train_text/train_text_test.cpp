@@ -211,12 +211,47 @@ void test_refusals() {
          "a text that is too short is refused with both lengths");
 }
 
+// Of the sizes of a training, by the arrays that it has.
+void test_room() {
+  const Shape shape{.vocabulary = 50, .context = 64, .layers = 2, .heads = 4, .width = 64};
+  constexpr std::int64_t kBatch = 16;
+  const auto parameters = static_cast<std::uint64_t>(Parameters::size_of(shape)) * 4;
+  const std::int64_t rows = kBatch * shape.context, hidden = 4 * shape.width;
+  const std::int64_t numbers =
+      rows * (shape.layers * 2 * (hidden + shape.width) + 4 * shape.width + hidden + shape.vocabulary);
+  const decoder::GraphOptions reading{.cache = vkattn::DataType::kFloat32, .context = shape.context};
+  const std::uint64_t needed = 4 * parameters + 4 * static_cast<std::uint64_t>(numbers) +
+                               cache_bytes(shape.model(), reading).all +
+                               number_bytes(shape.model(), reading).all;
+  decoder::Room room{"a GPU", 1 << 20U, needed, "ask for less"};
+  const auto expect_refusal = [&](const std::string& words) {
+    const auto status = check_room(room, shape, kBatch);
+    const std::string got = status.ok() ? "" : status.error().message;
+    expect(got == words, "'" + got + "' is '" + words + "'");
+  };
+  expect_refusal("");
+  room.memory = 3 << 20U;
+  expect_refusal("parameters, what AdamW keeps of them, the numbers of a step and a sample take " +
+                 std::to_string(needed) + " bytes, and the memory of a GPU has 3145728; ask for less");
+  room.memory = needed - 1;
+  expect(!check_room(room, shape, kBatch).ok(), "a byte too few is too few");
+  --room.range;
+  expect_refusal(
+      "the largest array of a step of 16 sequences takes 1048576 bytes, and maxStorageBufferRange of a GPU "
+      "is 1048575; ask for less");
+  room.range = parameters - 1;
+  expect_refusal("the array of all parameters takes " + std::to_string(parameters) +
+                 " bytes, and maxStorageBufferRange of a GPU is " + std::to_string(parameters - 1) +
+                 "; ask for less");
+}
+
 }  // namespace
 }  // namespace train_text
 
 int main() {
   using namespace train_text;
   test_refusals();
+  test_room();
   vkattn::RuntimeOptions options;
   options.validation = has_validation();
   std::printf("validation: %s\n", options.validation ? "on" : "its layer is not there");
