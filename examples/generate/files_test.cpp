@@ -265,7 +265,7 @@ void test_room(const Path& checkpoint) {
   room.memory = 4 * kCache + (std::uint64_t{1} << 20U);
   expect_refusal("");
   expect_refusal(
-      "weights, cache, the numbers of a pass and workspaces take 4297268224 bytes, and the memory of a GPU "
+      "weights, cache, the numbers of a pass and workspaces take 4297229392 bytes, and the memory of a GPU "
       "has 4296015872; ask for less",
       std::uint64_t{2} << 20U);
 }
