@@ -265,7 +265,8 @@ vkattn::Result<void> check_room(const decoder::Room& room, const Shape& shape, s
 }
 
 Outcome run(const Options& options) {
-  const std::string text = checked(read_files(options.files));
+  std::string text;
+  for (const std::filesystem::path& path : options.files) text += checked(decoder::file_text(path));
   std::error_code error;
   std::filesystem::create_directories(options.output, error);
   if (error) refuse(options.output.string() + " cannot be made: " + error.message());

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "decoder/testing.hpp"
+#include "decoder/text.hpp"
 #include "train_text/session.hpp"
 #include "train_text/text.hpp"
 #include "train_text/trainer.hpp"
@@ -22,11 +22,6 @@ using decoder::checked;
 using decoder::expect;
 using decoder::failures;
 using decoder::has_validation;
-
-std::string file_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // A folder that is removed with the program.
 class Folder {
@@ -169,8 +164,8 @@ void test_training() {
   expect(resumed.progress.losses == whole.progress.losses && resumed.text == whole.text,
          "a training that goes on has the losses and the sample of one without a break");
   for (const char* name : {"model.safetensors", "training.safetensors", "inspect.safetensors"}) {
-    const std::string bytes = file_text(folder / "whole" / name);
-    expect(!bytes.empty() && bytes == file_text(folder / "broken" / name),
+    const std::string bytes = checked(decoder::file_text(folder / "whole" / name));
+    expect(!bytes.empty() && bytes == checked(decoder::file_text(folder / "broken" / name)),
            std::string(name) + " has the same bits");
   }
   for (const Outcome* outcome : {&whole, &half, &resumed}) {
@@ -194,7 +189,7 @@ void test_refusals() {
            "nor codes that are none");
   for (const std::string code : {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
     expect(refusal("ab" + code).empty(), "codes beside them are taken");
-  expect(!read_files({std::filesystem::temp_directory_path()}).ok(), "a folder is no text");
+  expect(!decoder::file_text(std::filesystem::temp_directory_path()).ok(), "a folder is no text");
   std::string many;
   for (unsigned code = 0; code < 5000; ++code) {
     many += static_cast<char>(0xe4U + code / 4096);
