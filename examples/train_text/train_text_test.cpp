@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -130,14 +131,14 @@ Options small_options(const Folder& folder, const char* output) {
   options.output = folder / output;
   options.fresh.shape = {.context = 16, .layers = 2, .heads = 2, .width = 32};
   options.fresh.batch = 8;
-  options.steps = 120;
-  options.sample = 60;
+  options.steps = 200;
+  options.sample = 200;
   options.temperature = 0;
   options.validation = has_validation();
   return options;
 }
 
-// The text repeats two sentences. After 120 steps the model knows them.
+// The text repeats two sentences. After 200 steps the model knows them.
 void test_training() {
   const Folder folder;
   const std::string sentences =
@@ -151,8 +152,11 @@ void test_training() {
   const auto vocabulary = static_cast<double>(whole.progress.shape.vocabulary);
   expect(std::abs(first - std::log(vocabulary)) < 1e-3, "the loss begins at ln(vocabulary)");
   expect(whole.kept_back.has_value() && *whole.kept_back < 0.2 * first, "it has learned the sentences");
-  const std::string line = whole.text.substr(1, whole.text.find('\n', 1));
-  expect(line.size() > 30 && sentences.find(line) != std::string::npos, "and can say one");
+  std::istringstream said(whole.text);
+  bool says_one = false;
+  for (std::string line; std::getline(said, line);)
+    says_one = says_one || (line.size() > 30 && sentences.find(line + "\n") != std::string::npos);
+  expect(says_one, "and can say one");
 
   Options options = small_options(folder, "broken");
   options.steps = 70;
