@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <utility>
 
 #if defined(_WIN32)
 #ifndef NOMINMAX
@@ -198,14 +199,29 @@ std::string shell_word(std::string_view word) {
   return quoted + "'";
 }
 
+bool stdout_is_terminal() {
+  return is_terminal(stdout);
+}
+
 bool stderr_is_terminal() {
   return is_terminal(stderr);
 }
 
+namespace {
+
+bool progress_stands = false;  // on the terminal of standard error
+
+}  // namespace
+
 void ProgressBar::update(double share, std::string_view what) {
-  if (!enabled_) return;
   const auto now = std::chrono::steady_clock::now();
-  if (drawn_ && what == drawn_text_ && now - last_draw_ < std::chrono::milliseconds(100)) return;
+  if (!stderr_is_terminal()) {
+    if (line_seconds_.count() == 0 || now - last_draw_ < line_seconds_) return;
+    std::fprintf(stderr, "%s\n", printable(what).c_str());
+    last_draw_ = now;
+    return;
+  }
+  if (progress_stands && what == drawn_text_ && now - last_draw_ < std::chrono::milliseconds(100)) return;
   constexpr std::size_t kBarWidth = 20;
   const double bounded = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
   const auto filled = static_cast<std::size_t>(std::lround(bounded * static_cast<double>(kBarWidth)));
@@ -220,16 +236,15 @@ void ProgressBar::update(double share, std::string_view what) {
   text.resize(std::min(text.size(), (columns == 0 ? 80 : columns) - 1));
   std::fprintf(stderr, "\r%s\x1b[K", text.c_str());
   std::fflush(stderr);
-  drawn_ = true;
+  progress_stands = true;
   drawn_text_ = what;
   last_draw_ = now;
 }
 
 void ProgressBar::clear() {
-  if (!drawn_) return;
+  if (!std::exchange(progress_stands, false)) return;
   std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
-  drawn_ = false;
 }
 
 }  // namespace vkattn::console

@@ -54,28 +54,29 @@ enum class Color { kRed, kGreen, kYellow };
 /// A word as a shell needs it: quoted if necessary.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
+[[nodiscard]] bool stdout_is_terminal();
 [[nodiscard]] bool stderr_is_terminal();
 
-/// One line on standard error that is overwritten again and again, with the time since the bar was made.
-/// Nothing is drawn if standard error is no terminal. The destructor erases the line.
+/// One line on standard error that is overwritten again and again, with the time since the bar was made. The
+/// destructor erases the line.
 class ProgressBar {
  public:
-  explicit ProgressBar(bool enabled = stderr_is_terminal()) : enabled_(enabled) {}
+  /// If standard error is no terminal, its text is printed every `line_seconds`; 0: nothing is.
+  explicit ProgressBar(int line_seconds = 0) : line_seconds_(line_seconds) {}
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar() { clear(); }
 
-  /// Shows that `share` of the whole is done, 0 to 1. It draws at most ten times a second.
+  /// Shows that `share` of the whole is done, 0 to 1. A text that stands is drawn at most ten times a second.
   void update(double share, std::string_view what);
-  /// Erases the line, so that something else can be printed.
-  void clear();
+  /// Erases the line that stands, if there is one, so that something else can be printed.
+  static void clear();
 
  private:
-  bool enabled_;
+  std::chrono::seconds line_seconds_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  bool drawn_ = false;
   std::string drawn_text_;
-  std::chrono::steady_clock::time_point last_draw_;
+  std::chrono::steady_clock::time_point last_draw_ = start_;
 };
 
 }  // namespace vkattn::console

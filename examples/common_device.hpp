@@ -30,12 +30,22 @@ namespace example {
 // What a lost device leads to, if a program does not end then. It throws.
 inline void (*on_lost_device)(const char* what) = nullptr;
 
+// What comes before the last words of a program that draws a line which is not finished.
+inline void (*before_refusal)() = nullptr;
+
+// Prints the sentence and ends the program with 1.
+[[noreturn]] inline void refuse(const std::string& sentence) {
+  if (before_refusal != nullptr) before_refusal();
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", sentence.c_str());
+  std::exit(1);
+}
+
 // Ends the program if a call failed.
 inline void check(VkResult result, const char* what) {
   if (result >= VK_SUCCESS) return;
   if (result == VK_ERROR_DEVICE_LOST && on_lost_device != nullptr) on_lost_device(what);
-  std::fprintf(stderr, "%s failed: VkResult %d\n", what, static_cast<int>(result));
-  std::exit(1);
+  refuse(std::string(what) + " failed: VkResult " + std::to_string(static_cast<int>(result)));
 }
 
 // Returns the value, or ends the program. The error says what failed and why.
@@ -45,8 +55,7 @@ T checked(vkattn::Result<T> result) {
     const std::string& message = result.error().message;
     if (result.error().code == vkattn::ErrorCode::kDeviceLost && on_lost_device != nullptr)
       on_lost_device(message.substr(0, message.find(" failed with ")).c_str());  // the call
-    std::fprintf(stderr, "%s\n", message.c_str());
-    std::exit(1);
+    refuse(message);
   }
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }

@@ -21,6 +21,11 @@ constexpr Shader kEmbedShader{"embed", embed_comp}, kNormShader{"norm", norm_com
 
 constexpr std::int64_t kPageSize = 64, kSmallPass = 16;
 
+// Of a text, where several share pages.
+std::int64_t page_count(const GraphOptions& options) {
+  return (options.context + kPageSize - 1) / kPageSize;
+}
+
 // A layer with a window has a ring, if that is smaller: the window of each row of a pass, and the pass
 // itself.
 vkattn::CacheLayout layout_of(const Model& model, const GraphOptions& options, std::size_t layer) {
@@ -29,7 +34,7 @@ vkattn::CacheLayout layout_of(const Model& model, const GraphOptions& options, s
   if (options.texts > 1) {
     layout.mapping = vkattn::KeyMapping::kPaged;
     layout.page_size = kPageSize;
-    layout.page_table_stride = (options.context + kPageSize - 1) / kPageSize;
+    layout.page_table_stride = page_count(options);
     layout.page_count = layout.page_table_stride * options.texts;
   } else if (window > 0 && window - 1 + options.chunk < options.context) {
     layout.mapping = vkattn::KeyMapping::kRing;
@@ -89,11 +94,6 @@ std::array<std::int64_t, Graph::kParts> number_counts(const Model& model, const 
   return counts;
 }
 
-void add(Bytes& bytes, std::uint64_t count, std::uint64_t each) {
-  bytes.all += count * each;
-  bytes.largest = std::max(bytes.largest, each);
-}
-
 }  // namespace
 
 std::uint64_t Tensor::bytes() const {
@@ -103,15 +103,42 @@ std::uint64_t Tensor::bytes() const {
 Bytes cache_bytes(const Model& model, const GraphOptions& options) {
   Bytes bytes;
   for (std::size_t layer = 0; layer < model.windows.size(); ++layer)
-    add(bytes, 2, layer_bytes(model, options, layer));
+    bytes.add(2, layer_bytes(model, options, layer));
   return bytes;
 }
 
 Bytes number_bytes(const Model& model, const GraphOptions& options) {
   Bytes bytes;
   for (const std::int64_t count : number_counts(model, options))
-    add(bytes, 1, static_cast<std::uint64_t>(count) * sizeof(float));
+    bytes.add(1, static_cast<std::uint64_t>(count) * sizeof(float));
   return bytes;
+}
+
+Step make_embedding(Shaders& shaders, const Model& model, const Weights& weights,
+                    const vkattn::BufferRange& tokens, const vkattn::BufferRange& positions,
+                    const vkattn::BufferRange& stream, std::int64_t rows) {
+  const bool has_positions = weights.positions.exists();
+  const Tensor &table = weights.embedding, &second = has_positions ? weights.positions : table;
+  return shaders.make_step(kEmbedShader, {tokens, positions, table.range, second.range, stream},
+                           groups_of(rows * model.width),
+                           {word(rows), word(model.width), type_word(table.type), has_positions ? 1U : 0U,
+                            word(embedding_factor(model, table.type))});
+}
+
+Step make_activation(Shaders& shaders, const Model& model, const vkattn::BufferRange& up,
+                     const vkattn::BufferRange& active, std::int64_t rows) {
+  const std::int64_t count = rows * model.hidden;
+  return shaders.make_step(
+      kActivateShader, {up, active}, groups_of(count),
+      {word(count), word(model.hidden), static_cast<std::uint32_t>(model.activation), model.is_gated});
+}
+
+vkattn::MatmulDesc product_desc(const Tensor& matrix, std::int64_t rows, bool adds) {
+  vkattn::MatmulDesc desc{.rows = rows, .columns = matrix.outputs, .inner = matrix.inputs};
+  desc.b.type = matrix.type;
+  if (!matrix.is_input_first) desc.b.strides = vkattn::MatrixStrides{0, 1, matrix.inputs};
+  desc.accumulates = adds;
+  return desc;
 }
 
 Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& weights,
@@ -123,7 +150,7 @@ Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& 
       shaders_(runtime),
       plans_(runtime),
       inputs_(runtime, first_word(kInputs)),
-      page_table_(runtime, options.texts * ((options.context + kPageSize - 1) / kPageSize)),
+      page_table_(runtime, options.texts * page_count(options)),
       chosen_(runtime, options.texts) {
   for (const std::int64_t count : number_counts(model, options)) numbers_.emplace_back(runtime, count);
   plans_.max_dispatch_ns = options.max_dispatch_ns;
@@ -132,8 +159,7 @@ Graph::Graph(const vkattn::Runtime& runtime, const Model& model, const Weights& 
 }
 
 void Graph::make_caches() {
-  std::vector<std::uint32_t> pages(
-      static_cast<std::size_t>(options_.texts * ((options_.context + kPageSize - 1) / kPageSize)));
+  std::vector<std::uint32_t> pages(static_cast<std::size_t>(options_.texts * page_count(options_)));
   std::iota(pages.begin(), pages.end(), 0U);
   page_table_.write(pages);
   for (std::size_t layer = 0; layer < model_.windows.size(); ++layer) {
@@ -202,19 +228,14 @@ const Steps& Graph::pass(Pass pass) {
   Steps& steps = passes_[pass];
   if (!steps.empty()) return steps;
   const std::int64_t rows = rows_of(pass);
-  const bool has_positions = weights_.positions.exists();
-  const Tensor &table = weights_.embedding, &positions = has_positions ? weights_.positions : table;
-  steps.push_back(shaders_.make_step(
-      kEmbedShader, {input(kTokens), input(kPositions), table.range, positions.range, range(kStream)},
-      groups_of(rows * model_.width),
-      {word(rows), word(model_.width), type_word(table.type), has_positions ? 1U : 0U,
-       word(embedding_factor(model_, table.type))}));
+  steps.push_back(
+      make_embedding(shaders_, model_, weights_, input(kTokens), input(kPositions), range(kStream), rows));
   for (std::size_t layer = 0; layer < caches_.size(); ++layer) add_layer(steps, layer, pass);
   if (!choice_.empty()) return steps;
   const std::int64_t texts = options_.texts;
   choice_.push_back(norm(weights_.last_norm, weights_.last_norm_bias, kStream, kNorm, texts, kGathers));
   choice_.push_back(
-      product(weights_.head.exists() ? weights_.head : table, {}, kNorm, kLogits, texts, false));
+      product(weights_.head.exists() ? weights_.head : weights_.embedding, {}, kNorm, kLogits, texts, false));
   choice_.push_back(shaders_.make_step(kSampleShader, {range(kLogits), input(kSettings), chosen_.range()},
                                        texts, {word(model_.vocabulary), word(model_.last_softcap)}));
   return steps;
@@ -252,17 +273,14 @@ void Graph::read(Texts& texts, Sampling& sampling, const std::function<void(Pass
   if (whole.empty()) return;
   const std::vector<std::uint32_t> chosen = chosen_.read();
   if (std::ranges::find(chosen, ~0U) != chosen.end())
-    refuse("\nthe logits are no numbers: the checkpoint holds infinities or NaN, or overflows");
+    refuse("the logits are no numbers: the checkpoint holds infinities or NaN, or overflows");
   for (const std::size_t i : whole) texts.chosen[i] = chosen[i];
   ++sampling.draw;
 }
 
 Step Graph::product(const Tensor& matrix, const Tensor& bias, Part x, Part y, std::int64_t rows, bool adds) {
-  vkattn::MatmulDesc desc{.rows = rows, .columns = matrix.outputs, .inner = matrix.inputs};
-  desc.b.type = matrix.type;
-  if (!matrix.is_input_first) desc.b.strides = vkattn::MatrixStrides{0, 1, matrix.inputs};
+  vkattn::MatmulDesc desc = product_desc(matrix, rows, adds);
   desc.has_bias = bias.exists();
-  desc.accumulates = adds;
   return plans_.step(desc, {.a = range(x), .b = matrix.range, .bias = bias.range, .output = range(y)});
 }
 
@@ -301,7 +319,7 @@ struct Graph::Heads {
 void Graph::add_layer(Steps& steps, std::size_t layer, Pass pass) {
   const Weights::Layer& weights = weights_.layers[layer];
   const Heads heads(*this, pass);
-  const std::int64_t rows = heads.rows, count = rows * model_.hidden;
+  const std::int64_t rows = heads.rows;
   steps.push_back(norm(weights.attention_norm, weights.attention_norm_bias, kStream, kNorm, rows));
   steps.push_back(product(weights.qkv, weights.qkv_bias, kNorm, kQkv, rows, false));
   steps.push_back(append(caches_[layer], heads));
@@ -309,9 +327,7 @@ void Graph::add_layer(Steps& steps, std::size_t layer, Pass pass) {
   add_to_stream(steps, weights.out, weights.out_bias, weights.post_attention, kAttended, rows);
   steps.push_back(norm(weights.mlp_norm, weights.mlp_norm_bias, kStream, kNorm, rows));
   steps.push_back(product(weights.up, weights.up_bias, kNorm, kUp, rows, false));
-  steps.push_back(shaders_.make_step(
-      kActivateShader, {range(kUp), range(kActive)}, groups_of(count),
-      {word(count), word(model_.hidden), static_cast<std::uint32_t>(model_.activation), model_.is_gated}));
+  steps.push_back(make_activation(shaders_, model_, range(kUp), range(kActive), rows));
   add_to_stream(steps, weights.down, weights.down_bias, weights.post_mlp, kActive, rows);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/room.hpp"
 #include "decoder/steps.hpp"
 
 namespace decoder {
@@ -34,8 +35,8 @@ struct Model {
 
 // A part of a tensor in a file.
 struct StoredPart {
-  vkattn::SafetensorsFile* file;
-  const vkattn::StoredTensor* tensor;
+  vkattn::SafetensorsFile* file = nullptr;
+  const vkattn::StoredTensor* tensor = nullptr;
 };
 
 // A matrix on the device, the right side of a product; or a vector, which has one input.
@@ -61,6 +62,16 @@ struct Weights {
   Tensor embedding, positions, head, last_norm, last_norm_bias;
   std::vector<Layer> layers;
 };
+
+// Parts of a pass, with which models also learn. The embedding of rows of tokens, at their positions:
+[[nodiscard]] Step make_embedding(Shaders& shaders, const Model& model, const Weights& weights,
+                                  const vkattn::BufferRange& tokens, const vkattn::BufferRange& positions,
+                                  const vkattn::BufferRange& stream, std::int64_t rows);
+// What an MLP does between its two matrices.
+[[nodiscard]] Step make_activation(Shaders& shaders, const Model& model, const vkattn::BufferRange& up,
+                                   const vkattn::BufferRange& active, std::int64_t rows);
+// y = x W^T for rows of x. Adds to y, or writes it.
+[[nodiscard]] vkattn::MatmulDesc product_desc(const Tensor& matrix, std::int64_t rows, bool adds);
 
 struct GraphOptions {
   vkattn::DataType cache = vkattn::DataType::kFloat16;
@@ -99,10 +110,6 @@ struct Texts {
   Tokens chosen;
 };
 
-// Bytes of several buffers, and of the largest of them.
-struct Bytes {
-  std::uint64_t all = 0, largest = 0;
-};
 // Of the caches of all layers.
 [[nodiscard]] Bytes cache_bytes(const Model& model, const GraphOptions& options);
 // Of what a pass computes.

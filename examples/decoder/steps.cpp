@@ -1,7 +1,9 @@
 #include "decoder/steps.hpp"
 
-#include <mutex>
-#include <optional>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <string>
 #include <thread>
 
 #include "decoder/terminal.hpp"
@@ -14,14 +16,6 @@ namespace {
 constexpr std::uint32_t kSets = 256;           // of a pool
 constexpr std::uint32_t kMostBuffers = 5;      // the most of a shader
 constexpr std::uint32_t kMostColumns = 32768;  // of workgroups; every device has 65535
-
-// Later reads and writes wait for earlier writes, and later writes for earlier reads.
-void record_barrier(VkCommandBuffer commands) {
-  const VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
-                                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
-  vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                       0, 1, &barrier, 0, nullptr, 0, nullptr);
-}
 
 }  // namespace
 
@@ -53,28 +47,27 @@ double execute(const vkattn::Runtime& runtime, const Steps& steps, const vkattn:
 }
 
 void compile_all(const std::vector<std::function<vkattn::Result<void>()>>& plans) {
-  std::mutex mutex;
-  std::size_t begun = 0;
-  std::optional<vkattn::Error> error;
-  ProgressLine line;
+  std::atomic<std::size_t> begun = 0;
   const auto work = [&] {
-    for (;;) {
-      std::unique_lock lock(mutex);
-      if (begun == plans.size() || error) return;
-      const std::size_t plan = begun++;
-      line.tell("compiling " + std::to_string(begun) + " of " + std::to_string(plans.size()) + " plans");
-      lock.unlock();
-      const vkattn::Result<void> status = plans[plan]();
-      lock.lock();
-      if (!status && !error) error = status.error();
-    }
+    vkattn::Result<void> status;
+    for (std::size_t plan = begun++; status && plan < plans.size(); plan = begun++) status = plans[plan]();
+    if (!status) begun = plans.size();  // nobody begins another
+    return status;
   };
-  std::vector<std::thread> threads;
-  const std::size_t count = std::min<std::size_t>(plans.size(), std::thread::hardware_concurrency());
-  for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& each : threads) each.join();
-  if (error) checked(vkattn::Result<void>(*error));
+  const std::size_t most = std::max(std::thread::hardware_concurrency(), 1U);
+  std::vector<std::future<vkattn::Result<void>>> workers;
+  for (std::size_t i = 0; i < std::min(plans.size(), most); ++i)
+    workers.push_back(std::async(std::launch::async, work));
+  ProgressLine line;
+  const auto tell = [&](std::size_t count) {
+    line.update(static_cast<double>(count) / static_cast<double>(plans.size()),
+                "compiling " + std::to_string(count) + " of " + std::to_string(plans.size()) + " plans");
+  };
+  for (const auto& worker : workers) {
+    while (worker.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
+      tell(std::min(begun.load(), plans.size()));
+  }
+  for (auto& worker : workers) checked(worker.get());
 }
 
 Shaders::~Shaders() {
@@ -106,7 +99,10 @@ Step Shaders::make_step(const Shader& shader, std::initializer_list<vkattn::Buff
   const auto count = static_cast<std::uint32_t>(groups);
   const std::uint32_t columns = std::min(count, kMostColumns), rows = (count + columns - 1) / columns;
   const auto record = [=, made = made](VkCommandBuffer commands, const vkattn::RecordOptions&) {
-    record_barrier(commands);
+    // Later reads and writes wait for earlier writes, and later writes for earlier reads.
+    example::barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                     VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                     VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, made.pipeline);
     vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, made.layout, 0, 1, &set, 0, nullptr);
     vkCmdPushConstants(commands, made.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Words), push.data());

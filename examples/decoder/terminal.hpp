@@ -1,4 +1,4 @@
-// The terminal: progress on one line, interrupts, refusals, and options with numbers.
+// The terminal: progress, interrupts, refusals, and options with numbers.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,29 +10,19 @@
 #include <string>
 #include <type_traits>
 
+#include "common_device.hpp"
+#include "console.hpp"
+
 namespace decoder {
 
 using Clock = std::chrono::steady_clock;
 [[nodiscard]] double seconds_since(Clock::time_point begin);
 
-// Whether a person looks at the stream (1: stdout, 2: stderr).
-[[nodiscard]] bool is_terminal(int stream);
+using example::refuse;
 
-// Prints the sentence and ends the program with 1.
-[[noreturn]] void refuse(const std::string& sentence);
-
-// At a terminal, one line that is drawn again and again, and removed; elsewhere a line every ten seconds.
-class ProgressLine {
- public:
-  ~ProgressLine() { remove(); }
-  // Shows the text if it is time for another line. `share` fills a bar; below 0 there is none.
-  void tell(const std::string& text, double share = -1);
-  void show(const std::string& text, double share);
-  void remove();
-
- private:
-  bool is_terminal_ = is_terminal(2), shown_ = false;
-  Clock::time_point shown_at_ = Clock::now();
+// Progress, each 10 s if there is no terminal.
+struct ProgressLine : vkattn::console::ProgressBar {
+  ProgressLine() : ProgressBar(10) {}
 };
 
 // While it lives, Ctrl-C only sets a flag.
@@ -66,7 +56,8 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, 
   return app.add_option(name, number, text)->option_text("N")->check(CLI::Validator(in_range, ""));
 }
 
-// One sentence, in this project's words if the library of options has only its own.
-[[nodiscard]] std::string failure_text(const CLI::App* app, const CLI::Error& error);
+// Words of refusals: of options one sentence, in this project's words if their library has only its own, and
+// no progress stands before any.
+void set_up(CLI::App& app);
 
 }  // namespace decoder

@@ -23,6 +23,15 @@ vkattn::Result<std::string> file_text(const std::filesystem::path& path) {
   return text;
 }
 
+vkattn::Result<void> check_writable(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool is_new = !std::filesystem::exists(path, error);
+  const bool opens = std::ofstream(path, std::ios::app).is_open();
+  if (opens && is_new) std::filesystem::remove(path, error);
+  if (!opens) return vkattn::Error{vkattn::ErrorCode::kIo, 0, path.string() + " cannot be written"};
+  return {};
+}
+
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);

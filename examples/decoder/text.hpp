@@ -17,6 +17,9 @@ namespace decoder {
 // Refuses a file that cannot be read.
 [[nodiscard]] vkattn::Result<std::string> file_text(const std::filesystem::path& path);
 
+// Refuses a file that cannot be written, before there is anything to write. Changes nothing.
+[[nodiscard]] vkattn::Result<void> check_writable(const std::filesystem::path& path);
+
 // The number of bytes of the text's first character; 0 if the text is not UTF-8. Surrogates, forms that are
 // longer than they need be and codes beyond U+10FFFF are not.
 [[nodiscard]] std::size_t character_bytes(std::string_view text);

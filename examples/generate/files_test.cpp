@@ -145,7 +145,7 @@ std::string refusal_of(const Path& from, const Path& to, const std::function<voi
   change(to);
   const auto model = read_model(to);
   if (!model) return model.error().message;
-  auto checkpoint = Checkpoint::open(to);
+  auto checkpoint = vkattn::SafetensorsFile::open_folder(to);
   if (!checkpoint) return checkpoint.error().message;
   const auto weights = Weights::find(*model, *checkpoint, std::nullopt);
   return weights.ok() ? "" : weights.error().message;
@@ -233,10 +233,10 @@ void test_refusals(const Path& checkpoint) {
 // tokens in 16 bits.
 void test_room(const Path& checkpoint) {
   const Model model = decoder::checked(read_model(checkpoint));
-  auto file = decoder::checked(Checkpoint::open(checkpoint));
+  auto file = decoder::checked(vkattn::SafetensorsFile::open_folder(checkpoint));
   const Weights weights = decoder::checked(Weights::find(model, file, std::nullopt));
   constexpr std::uint64_t kMuch = std::uint64_t{1} << 40U, kCache = std::uint64_t{1} << 30U;
-  Room room{"a GPU", kCache, kMuch, "ask for less"};
+  decoder::Room room{"a GPU", kCache, kMuch, "ask for less"};
   decoder::GraphOptions options;
   const auto expect_refusal = [&](const std::string& words, std::uint64_t workspaces = 0) {
     const auto status = check_room(room, model, weights, options, workspaces);
@@ -265,8 +265,8 @@ void test_room(const Path& checkpoint) {
   room.memory = 4 * kCache + (std::uint64_t{1} << 20U);
   expect_refusal("");
   expect_refusal(
-      "weights, cache, the numbers of a pass and workspaces take 4098.2 MiB, and a GPU has 4097.0 MiB; ask "
-      "for less",
+      "weights, cache, the numbers of a pass and workspaces take 4297229392 bytes, and the memory of a GPU "
+      "has 4296015872; ask for less",
       std::uint64_t{2} << 20U);
 }
 

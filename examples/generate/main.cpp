@@ -77,9 +77,10 @@ int main(int argc, char** argv) {
   generate::Options options;
   std::string prompt, prompt_file;
   add_options(app, options, prompt, prompt_file);
-  app.failure_message(decoder::failure_text);
+  decoder::set_up(app);
   CLI11_PARSE(app, argc, argv);
   refuse_idle(app, options);
+  if (!options.picture.empty()) decoder::checked(decoder::check_writable(options.picture));
   if (prompt_file.empty()) {
     options.prompts = {prompt};
   } else {

@@ -30,6 +30,10 @@ std::optional<vkattn::DataType> type_named(const std::string& name) {
   return std::nullopt;
 }
 
+std::string bytes_text(std::uint64_t bytes) {
+  return vkattn::console::bytes(static_cast<double>(bytes));
+}
+
 // A terminal obeys control characters; a model may write any.
 std::string printable(const std::string& text, bool is_terminal) {
   if (!is_terminal) return text;
@@ -51,12 +55,13 @@ Speaker::Speaker(const Options& options)
       tokenizer_(checked(Tokenizer::open(options.folder / "tokenizer.json"))),
       prompts_(encoded()),
       graph_options_(sizes()),
-      checkpoint_(checked(Checkpoint::open(options.folder))),
+      checkpoint_(checked(vkattn::SafetensorsFile::open_folder(options.folder))),
       weights_(checked(Weights::find(model_, checkpoint_, type_named(options.weights)))) {
   runtime_.emplace(
       checked(vkattn::Runtime::create({.device = options.device, .validation = options.validation})));
   const auto begin = Clock::now();
-  room_ = room_of(*runtime_, "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less");
+  room_ = decoder::Room::of(*runtime_,
+                            "a smaller --chunk or --context, fewer prompts, or --weights q4_0 need less");
   check(graph_options_, 0);
   // All buffers and workspaces before the upload, which takes longest; those of the picture for a moment.
   weights_.allocate(*runtime_);
@@ -69,7 +74,7 @@ Speaker::Speaker(const Options& options)
   prepare();
   decoder::ProgressLine line;
   weights_.upload(*runtime_, [&](double share) {
-    line.tell("uploading " + megabytes(weights_.bytes()) + " of weights", share);
+    line.update(share, "uploading " + bytes_text(weights_.bytes()) + " of weights");
   });
   loading_ = seconds_since(begin);
 }
@@ -184,9 +189,9 @@ bool Speaker::read_prompts(Texts& texts) {
   decoder::ProgressLine line;
   for (std::size_t done = 0; done < prompt_tokens_;) {
     if (decoder::Interrupts::came()) return false;
-    line.tell(
-        "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens",
-        static_cast<double>(done) / static_cast<double>(prompt_tokens_));
+    line.update(
+        static_cast<double>(done) / static_cast<double>(prompt_tokens_),
+        "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens");
     read(texts);
     done = static_cast<std::size_t>(std::accumulate(texts.read.begin(), texts.read.end(), std::int64_t{0}));
   }
@@ -207,7 +212,7 @@ bool Speaker::take_chosen(Texts& texts, std::size_t text, Tokens& written) const
 // One text is streamed; several are printed one after the other.
 void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
   const std::size_t count = prompts_.size();
-  const bool is_terminal = decoder::is_terminal(1);
+  const bool is_terminal = vkattn::console::stdout_is_terminal();
   std::vector<std::string> outputs = options_.prompts;
   std::vector<decoder::Utf8Stream> streams(count);
   const auto flush = [&] {
@@ -227,11 +232,13 @@ void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
     }
     flush();
     if (std::ranges::find(writes, true) == writes.end()) break;
-    if (count > 1) line.tell("token " + std::to_string(step) + " of each text");
+    if (count > 1)
+      line.update(static_cast<double>(step) / static_cast<double>(options_.tokens),
+                  "token " + std::to_string(step) + " of each text");
     read(texts);
   }
   decoding_ = seconds_since(begin);
-  line.remove();
+  decoder::ProgressLine::clear();
   for (std::size_t i = 0; i < count; ++i) outputs[i] += streams[i].finish() + "\n";
   flush();
   for (std::size_t i = 0; count > 1 && i < count; ++i)
@@ -251,8 +258,8 @@ void Speaker::print_figures(std::size_t tokens) const {
       "%zu tokens written, %.1f tokens/s\nmemory: weights %s (%s), cache %s (%s, %lld keys)\n",
       model_.family->architecture, runtime_->device().capabilities().device_name.c_str(), loading_,
       first_token_, prompt_tokens_, rate(prompt_tokens_, first_token_), tokens, rate(decoded, decoding_),
-      megabytes(weights_.bytes()).c_str(), vkattn::name(weights_.layers.front().qkv.type).data(),
-      megabytes(cache_bytes(model_, graph_options_).all).c_str(), options_.cache.c_str(),
+      bytes_text(weights_.bytes()).c_str(), vkattn::name(weights_.layers.front().qkv.type).data(),
+      bytes_text(cache_bytes(model_, graph_options_).all).c_str(), options_.cache.c_str(),
       static_cast<long long>(graph_options_.context));
   if (!slices_.empty()) print_frames(decoded);
 }

@@ -70,7 +70,7 @@ class Speaker {
   decoder::GraphOptions graph_options_;
   Checkpoint checkpoint_;
   std::optional<vkattn::Runtime> runtime_;  // made when everything that needs no device was checked
-  Room room_;
+  decoder::Room room_;
   Weights weights_;
   std::optional<decoder::Graph> graph_;
   double loading_ = 0, first_token_ = 0, decoding_ = 0;  // seconds

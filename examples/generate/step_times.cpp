@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   decoder::add_number(app, "--tokens", before, "Tokens before the step, default 512", 1, 1 << 20);
   app.add_option("--device", device, "A number or a part of a device's name")->option_text("NAME");
   app.footer("Example:\n  step_times SmolLM2-135M --tokens 1000");
-  app.failure_message(decoder::failure_text);
+  decoder::set_up(app);
   CLI11_PARSE(app, argc, argv);
 
   const vkattn::Runtime runtime = checked(vkattn::Runtime::create({.device = device}));
@@ -55,10 +55,10 @@ int main(int argc, char** argv) {
   if (before >= model.context)
     decoder::refuse("--tokens is " + std::to_string(before) + ", and the model knows " +
                     std::to_string(model.context) + " positions");
-  generate::Checkpoint checkpoint = checked(generate::Checkpoint::open(folder));
+  generate::Checkpoint checkpoint = checked(vkattn::SafetensorsFile::open_folder(folder));
   generate::Weights weights = checked(generate::Weights::find(model, checkpoint, {}));
   const decoder::GraphOptions options{.context = before + 1};
-  checked(check_room(generate::room_of(runtime, "a smaller --tokens needs less"), model, weights, options));
+  checked(check_room(decoder::Room::of(runtime, "a smaller --tokens needs less"), model, weights, options));
   weights.allocate(runtime);
   decoder::Graph graph(runtime, model, weights, options);
   weights.upload(runtime, [](double) {});

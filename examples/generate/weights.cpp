@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "decoder/text.hpp"
 
@@ -30,54 +28,6 @@ vkattn::DataType type_of(const StoredPart& part) {
   return type == vkattn::StoredType::kBfloat16 ? vkattn::DataType::kBfloat16 : vkattn::DataType::kFloat32;
 }
 
-bool is_blocks(const Tensor& tensor) {
-  return vkattn::block_elements(tensor.type) > 1;
-}
-
-// The files that an index names, each once.
-vkattn::Result<std::set<std::string>> shards_of(const std::filesystem::path& index) {
-  const auto text = decoder::file_text(index);
-  if (!text)
-    return refusal(index.parent_path().string() + " has no model.safetensors and no " +
-                   index.filename().string());
-  const auto index_json = nlohmann::json::parse(*text, nullptr, false);
-  const auto map = index_json.is_object() ? index_json.find("weight_map") : index_json.end();
-  if (!index_json.is_object() || map == index_json.end() || !map->is_object() || map->empty())
-    return refusal(index.string() + " has no weight_map");
-  std::set<std::string> files;
-  for (const auto& [tensor, file] : map->items()) {
-    // A name, and no path that leads out of the folder.
-    if (!file.is_string() ||
-        std::filesystem::path(file.get<std::string>()).filename() != file.get<std::string>())
-      return refusal(index.string() + " names no file for the tensor '" + tensor + "'");
-    files.insert(file.get<std::string>());
-  }
-  return files;
-}
-
-}  // namespace
-
-vkattn::Result<Checkpoint> Checkpoint::open(const std::filesystem::path& folder) {
-  std::set<std::string> names = {"model.safetensors"};
-  std::error_code error;
-  if (!std::filesystem::exists(folder / *names.begin(), error)) {
-    auto shards = shards_of(folder / "model.safetensors.index.json");
-    if (!shards) return shards.error();
-    names = *std::move(shards);
-  }
-  Checkpoint checkpoint;
-  for (const std::string& name : names) {
-    auto file = vkattn::SafetensorsFile::open(folder / name);
-    if (!file) return file.error();
-    for (const vkattn::StoredTensor& tensor : file->tensors())
-      checkpoint.files_of[tensor.name] = checkpoint.files.size();
-    checkpoint.files.push_back(*std::move(file));
-  }
-  return checkpoint;
-}
-
-namespace {
-
 // Finds a model's tensors in a checkpoint. Throws the error of one that does not fit.
 struct Finder {
   const Model& model;
@@ -85,19 +35,25 @@ struct Finder {
   std::optional<vkattn::DataType> quantised;
   std::string prefix = {};  // of all names, but not of a head that stands beside the model
 
+  // Has no tensor if there is none of this name.
+  [[nodiscard]] StoredPart find(const std::string& name) const {
+    for (vkattn::SafetensorsFile& file : checkpoint) {
+      if (const auto* const tensor = file.find(name); tensor != nullptr) return {&file, tensor};
+    }
+    return {};
+  }
   // Refuses a tensor that is missing, or that has another shape or no floats.
   StoredPart part(const std::string& name, const std::vector<std::int64_t>& shape) {
-    const auto number = checkpoint.files_of.find(name);
-    if (number == checkpoint.files_of.end()) throw refusal("the checkpoint has no tensor '" + name + "'");
-    vkattn::SafetensorsFile& file = checkpoint.files[number->second];
-    const vkattn::StoredTensor& tensor = *file.find(name);
-    const std::string begin = file.path().string() + ": the tensor '" + name + "' is ";
+    const StoredPart found = find(name);
+    if (found.tensor == nullptr) throw refusal("the checkpoint has no tensor '" + name + "'");
+    const vkattn::StoredTensor& tensor = *found.tensor;
+    const std::string begin = found.file->path().string() + ": the tensor '" + name + "' is ";
     if (tensor.shape != shape)
       throw refusal(begin + shape_text(tensor.shape) + ", and config.json makes it " + shape_text(shape));
     if (tensor.type != vkattn::StoredType::kFloat16 && tensor.type != vkattn::StoredType::kBfloat16 &&
         tensor.type != vkattn::StoredType::kFloat32)
       throw refusal(begin + std::string(vkattn::name(tensor.type)) + "; F16, BF16 and F32 are known");
-    return {&file, &tensor};
+    return found;
   }
   Tensor vector(const std::vector<std::string>& names, const std::vector<std::int64_t>& sizes) {
     Tensor vector;
@@ -181,7 +137,7 @@ vkattn::Result<Weights> Weights::find(const Model& model, Checkpoint& checkpoint
   const Family& family = *model.family;
   Finder finder{model, checkpoint, quantised};
   // GPT-2 is published with and without a prefix before the names.
-  if (family.positions != nullptr && !checkpoint.files_of.contains("wte.weight"))
+  if (family.positions != nullptr && finder.find("wte.weight").tensor == nullptr)
     finder.prefix = "transformer.";
   weights.embedding = finder.table(finder.prefix + family.embedding, model.vocabulary);
   if (family.positions != nullptr)
@@ -226,7 +182,7 @@ class Uploader {
     for (const StoredPart& part : tensor.parts) {
       const auto size = static_cast<std::int64_t>(vkattn::element_bytes(part.tensor->type));
       const std::int64_t elements = static_cast<std::int64_t>(part.tensor->bytes) / size;
-      if (!is_blocks(tensor) && (tensor.type != type_of(part) || tensor.added != 0)) {
+      if (!is_quantised(tensor.type) && (tensor.type != type_of(part) || tensor.added != 0)) {
         std::vector<float> numbers = checked(part.file->read_floats(part.tensor->name));
         for (float& number : numbers) number += tensor.added;
         checked(runtime_.write(buffer, static_cast<std::uint64_t>(first) * sizeof(float),
@@ -236,13 +192,13 @@ class Uploader {
       }
       // Blocks lie along the inputs, so a matrix with the inputs first is turned, a row of blocks at a time.
       const std::int64_t outputs = elements / tensor.inputs;
-      const bool turns = tensor.is_input_first && is_blocks(tensor);
+      const bool turns = tensor.is_input_first && is_quantised(tensor.type);
       const std::int64_t row = turns ? kBlock * outputs : kBlock;
       const std::int64_t most = std::max<std::int64_t>(kPiece / row, 1) * row;
       for (std::int64_t at = 0; at < elements; at += most) {
         std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(most, elements - at) * size));
         checked(part.file->read_part(*part.tensor, static_cast<std::uint64_t>(at * size), bytes));
-        if (is_blocks(tensor))
+        if (is_quantised(tensor.type))
           quantise(tensor, buffer, first + (turns ? at / outputs : at), bytes, type_of(part),
                    turns ? outputs : 0);
         else
@@ -300,57 +256,16 @@ void Weights::upload(const vkattn::Runtime& runtime, const std::function<void(do
   }
 }
 
-std::uint64_t memory_of(VkPhysicalDevice device) {
-  VkPhysicalDeviceMemoryProperties memory{};
-  vkGetPhysicalDeviceMemoryProperties(device, &memory);
-  std::uint64_t largest = 0;
-  for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
-    if ((memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0)
-      largest = std::max<std::uint64_t>(largest, memory.memoryHeaps[i].size);
-  }
-  return largest == 0 ? ~std::uint64_t{0} : largest;
-}
-
-// By an instance of this program's, as the runtime shows no physical device.
-Room room_of(const vkattn::Runtime& runtime, std::string advice) {
-  const vkattn::Capabilities& device = runtime.device().capabilities();
-  Room room{device.device_name, device.max_storage_buffer_range, ~std::uint64_t{0}, std::move(advice)};
-  VkInstance instance = VK_NULL_HANDLE;
-  const VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
-  if (vkCreateInstance(&info, nullptr, &instance) != VK_SUCCESS) return room;
-  std::uint32_t count = runtime.device_index() + 1;
-  std::vector<VkPhysicalDevice> devices(count);
-  (void)vkEnumeratePhysicalDevices(instance, &count, devices.data());
-  if (count == devices.size()) room.memory = memory_of(devices.back());
-  vkDestroyInstance(instance, nullptr);
-  return room;
-}
-
-vkattn::Result<void> check_room(const Room& room, const Model& model, const Weights& weights,
+vkattn::Result<void> check_room(const decoder::Room& room, const Model& model, const Weights& weights,
                                 const decoder::GraphOptions& options, std::uint64_t workspaces) {
   const decoder::Bytes caches = cache_bytes(model, options), numbers = number_bytes(model, options);
-  const std::pair<std::string, std::uint64_t> bound[] = {
-      {"the tensor '" + weights.largest().first + "'", weights.largest().second},
-      {"a layer's cache of " + std::to_string(options.context) + " keys", caches.largest},
-      {"the largest buffer of a pass of " + std::to_string(options.chunk) + " tokens and " +
-           std::to_string(options.texts) + " prompts",
-       numbers.largest}};
-  for (const auto& [what, bytes] : bound) {
-    if (bytes > room.range)
-      return refusal(what + " takes " + std::to_string(bytes) + " bytes, and maxStorageBufferRange of " +
-                     room.device + " is " + std::to_string(room.range) + "; " + room.advice);
-  }
-  const std::uint64_t needed = weights.bytes() + caches.all + numbers.all + workspaces;
-  if (needed > room.memory)
-    return refusal("weights, cache, the numbers of a pass and workspaces take " + megabytes(needed) +
-                   ", and " + room.device + " has " + megabytes(room.memory) + "; " + room.advice);
-  return {};
-}
-
-std::string megabytes(std::uint64_t bytes) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text.data();
+  return room.check({{"the tensor '" + weights.largest().first + "'", weights.largest().second},
+                     {"a layer's cache of " + std::to_string(options.context) + " keys", caches.largest},
+                     {"the largest buffer of a pass of " + std::to_string(options.chunk) + " tokens and " +
+                          std::to_string(options.texts) + " prompts",
+                      numbers.largest}},
+                    {"weights, cache, the numbers of a pass and workspaces",
+                     weights.bytes() + caches.all + numbers.all + workspaces});
 }
 
 }  // namespace generate

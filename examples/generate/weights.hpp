@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,13 +11,7 @@
 
 namespace generate {
 
-// The files of a checkpoint: model.safetensors, or the shards that model.safetensors.index.json names.
-struct Checkpoint {
-  [[nodiscard]] static vkattn::Result<Checkpoint> open(const std::filesystem::path& folder);
-
-  std::vector<vkattn::SafetensorsFile> files;
-  std::map<std::string, std::size_t> files_of;  // by a tensor's name
-};
+using Checkpoint = std::vector<vkattn::SafetensorsFile>;  // its files
 
 // The weights of a checkpoint, which outlives them.
 class Weights : public decoder::Weights {
@@ -43,24 +36,10 @@ class Weights : public decoder::Weights {
   std::vector<vkattn::Buffer> buffers_;  // of tensors()
 };
 
-// What a device has.
-struct Room {
-  std::string device;                   // its name
-  std::uint64_t range = 0, memory = 0;  // bytes: maxStorageBufferRange, and its own memory
-  std::string advice;                   // the end of a refusal: what needs less
-};
-
-// The largest heap of the device's own memory. It bounds nothing if the device tells of none.
-[[nodiscard]] std::uint64_t memory_of(VkPhysicalDevice device);
-
-[[nodiscard]] Room room_of(const vkattn::Runtime& runtime, std::string advice);
-
 // For before buffers are made: what is bound must fit a binding, and what is held, with so many bytes of
 // workspaces so far, must fit the device.
-[[nodiscard]] vkattn::Result<void> check_room(const Room& room, const Model& model, const Weights& weights,
-                                              const decoder::GraphOptions& options,
+[[nodiscard]] vkattn::Result<void> check_room(const decoder::Room& room, const Model& model,
+                                              const Weights& weights, const decoder::GraphOptions& options,
                                               std::uint64_t workspaces = 0);
-
-[[nodiscard]] std::string megabytes(std::uint64_t bytes);
 
 }  // namespace generate

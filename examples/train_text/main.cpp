@@ -14,15 +14,15 @@ using decoder::add_number;
 using train_text::Options;
 
 // Returns the options of a new model. A model that is continued has them already.
-std::vector<CLI::Option*> add_options(CLI::App& app, Options& options, std::vector<std::string>& files,
-                                      std::string& output) {
+std::vector<CLI::Option*> add_options(CLI::App& app, Options& options) {
   constexpr double kMany = 1e9;
-  app.add_option("FILE", files, "The text, UTF-8; several are joined. Without: this project's documents")
+  app.add_option("FILE", options.files,
+                 "The text, UTF-8; several are joined. Without: this project's documents")
       ->option_text("...");
   add_number(app, "--steps", options.steps, "Steps in all, those before --resume too", 1, kMany);
   add_number(app, "--minutes", options.minutes, "Time for this run, default 2 where there is no --steps",
              1e-9, kMany);
-  app.add_option("--output", output, "The folder for what it makes, default train_text_output")
+  app.add_option("--output", options.output, "The folder for what it makes, default train_text_output")
       ->option_text("FOLDER");
   add_number(app, "--sample", options.sample, "Characters to write at the end, default 500", 0, 1'000'000);
   app.add_option("--prompt", options.prompt, "What the sample begins with")->option_text("TEXT");
@@ -59,10 +59,8 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a small transformer on a text, a character a token, on any Vulkan device.",
                "train_text");
   Options options;
-  std::vector<std::string> files;
-  std::string output = "train_text_output";
-  const std::vector<CLI::Option*> of_new_model = add_options(app, options, files, output);
-  app.failure_message(decoder::failure_text);
+  const std::vector<CLI::Option*> of_new_model = add_options(app, options);
+  decoder::set_up(app);
   CLI11_PARSE(app, argc, argv);
   for (const CLI::Option* const option : of_new_model) {
     if (options.resume && option->count() > 0)
@@ -74,8 +72,6 @@ int main(int argc, char** argv) {
     decoder::refuse("--d-model " + std::to_string(shape.width) + " is no multiple of --heads " +
                     std::to_string(shape.heads));
   if (options.steps == 0 && options.minutes == 0) options.minutes = 2;
-  options.output = output;
-  options.files.assign(files.begin(), files.end());
-  if (files.empty()) options.files = train_text::documents_of(EXAMPLE_DOCUMENTS);
+  if (options.files.empty()) options.files = train_text::documents_of(EXAMPLE_DOCUMENTS);
   (void)train_text::run(options);
 }

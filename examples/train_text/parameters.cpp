@@ -1,8 +1,9 @@
 #include "train_text/parameters.hpp"
 
-#include <algorithm>
+#include <vkattn/initialisation.hpp>
+
 #include <cmath>
-#include <random>
+#include <span>
 
 namespace train_text {
 
@@ -95,18 +96,14 @@ Parameters::Parameters(const vkattn::Runtime& runtime, const Shape& shape)
 }
 
 void Parameters::initialise(std::uint64_t seed) const {
-  std::mt19937_64 random(seed);
-  // Box and Muller's method, as every standard library has its own normal_distribution.
-  const auto normal = [&] {
-    constexpr double kUnit = 0x1p-53, kTurn = 6.283185307179586;
-    const double radius = std::sqrt(-2 * std::log(static_cast<double>((random() >> 11U) + 1) * kUnit));
-    return radius * std::cos(kTurn * static_cast<double>(random() >> 11U) * kUnit);
-  };
   std::vector<float> all(static_cast<std::size_t>(size_));
-  for (const Parameter& parameter : parameters_) {
-    for (std::int64_t i = 0; i < parameter.elements(); ++i)
-      all[static_cast<std::size_t>(parameter.offset + i)] =
-          static_cast<float>(normal()) * parameter.deviation;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& each = parameters_[i];
+    const auto numbers = std::span(all).subspan(static_cast<std::size_t>(each.offset),
+                                                static_cast<std::size_t>(each.elements()));
+    // Of one input and one output it has a deviation of 1.
+    vkattn::initialise(numbers, 1, 1, vkattn::Initialisation::kXavierNormal, seed + (std::uint64_t{i} << 32U),
+                       each.deviation);
   }
   values.write(all);
 }

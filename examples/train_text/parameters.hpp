@@ -20,7 +20,6 @@ struct Shape {
   [[nodiscard]] std::int64_t hidden() const { return 4 * width; }
   // As it is read with a cache.
   [[nodiscard]] decoder::Model model() const;
-  bool operator==(const Shape&) const = default;
 };
 
 struct Parameter {

@@ -1,13 +1,13 @@
 #include "train_text/session.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <span>
 #include <utility>
 
 #include "decoder/terminal.hpp"
+#include "decoder/text.hpp"
 #include "picture/charts.hpp"
 #include "train_text/trainer.hpp"
 
@@ -19,6 +19,7 @@ using decoder::checked;
 using decoder::Clock;
 using decoder::refuse;
 using decoder::seconds_since;
+using vkattn::console::fixed;
 
 constexpr std::size_t kMeanSteps = 20;
 
@@ -30,13 +31,6 @@ double smoothed(const std::vector<float>& losses, std::size_t step) {
   return sum / static_cast<double>(count);
 }
 
-// The text of one number.
-std::string text_of(const char* format, double number) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, number);
-  return text.data();
-}
-
 // The rate is small at first, while AdamW's means cover few steps, and small again later. It depends on the
 // step alone, so that a continued training takes the same steps.
 float rate_at(float rate, std::int64_t step) {
@@ -45,17 +39,9 @@ float rate_at(float rate, std::int64_t step) {
   return rate * std::min(1.0F, at / kWarmUp) * std::min(1.0F, std::sqrt(kSteady / at));
 }
 
-// Checks the sizes: the shaders of this folder bind whole arrays and count elements in 32 bits.
-void check_sizes(const vkattn::Runtime& runtime, const Progress& progress, std::int64_t parameters) {
-  const Shape& shape = progress.shape;
-  const std::int64_t rows = progress.batch * shape.context;
-  const std::int64_t largest = std::max({parameters, rows * shape.hidden(), rows * shape.vocabulary});
-  const std::uint64_t range = runtime.device().capabilities().max_storage_buffer_range;
-  const auto most = static_cast<std::int64_t>(std::min<std::uint64_t>(range / sizeof(float), INT32_MAX));
-  if (largest <= most) return;
-  refuse("this model and batch need an array of " + std::to_string(largest) +
-         " numbers, and this device binds at most " + std::to_string(most) +
-         "; a smaller --batch, --context or --d-model needs less");
+// How a sample is read.
+decoder::GraphOptions sample_options(const Shape& shape) {
+  return {.cache = vkattn::DataType::kFloat32, .context = shape.context};
 }
 
 // A new training, or the state of the one in the folder.
@@ -71,8 +57,7 @@ Progress begin_progress(const Options& options, const std::string& text) {
 decoder::Tokens sample(const vkattn::Runtime& runtime, const Parameters& parameters, decoder::Tokens tokens,
                        std::int64_t count, decoder::Sampling sampling) {
   const decoder::Model model = parameters.shape().model();
-  decoder::Graph graph(runtime, model, parameters.weights(),
-                       {.cache = vkattn::DataType::kFloat32, .context = model.context});
+  decoder::Graph graph(runtime, model, parameters.weights(), sample_options(parameters.shape()));
   decoder::Texts text({tokens});
   decoder::Tokens& seen = text.tokens.front();
   if (std::ssize(seen) > model.context) seen.erase(seen.begin(), seen.end() - model.context);
@@ -135,14 +120,12 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     const double time = options_.minutes > 0 ? seconds_since(begin) / (60 * options_.minutes) : 0;
     return std::max(steps, time);
   };
-  const auto state = [&](const char* format) {
-    std::array<char, 96> text{};
-    std::snprintf(text.data(), text.size(), format, losses.size(), smoothed(losses, losses.size() - 1),
-                  seconds_since(begin));
-    return std::string(text.data());
+  const auto state = [&] {
+    return "step " + std::to_string(losses.size()) + ": loss " +
+           fixed(smoothed(losses, losses.size() - 1), 3) + " after " + fixed(seconds_since(begin), 0) + " s";
   };
   const decoder::Interrupts interrupts;
-  if (decoder::is_terminal(2)) line.show("the first step, for which some drivers compile", 0);
+  line.update(0, "the first step, for which some drivers compile");
   while (share() < 1 && !decoder::Interrupts::came()) {
     const auto step = static_cast<std::int64_t>(losses.size()) + 1;
     const Batch batch = corpus_.draw(progress_.batch, progress_.seed, step);
@@ -153,13 +136,13 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     if (!std::isfinite(loss))
       refuse("the loss is no number any more at step " + std::to_string(step) +
              "; a smaller --rate may help");
-    line.tell(state("step %zu  loss %.3f  %.0f s"), share());
+    line.update(share(), state());
     if (seconds_since(begin) - saved < kSaveSeconds) continue;
     checked(save(options_.output, progress_, parameters));
     saved = seconds_since(begin);
   }
-  line.remove();
-  if (!losses.empty()) std::printf("%s\n", state("step %zu: loss %.3f after %.0f s").c_str());
+  decoder::ProgressLine::clear();
+  if (!losses.empty()) std::printf("%s\n", state().c_str());
 }
 
 std::optional<double> Session::measure(const Trainer& trainer) const {
@@ -187,14 +170,13 @@ void Session::draw_losses(const std::optional<double>& kept_back) const {
   }
   Chart chart{"Loss of the next character", "", "nats", {each, mean}};
   if (kept_back)
-    chart.series.push_back({"validation, at the end: " + text_of("%.2f", *kept_back),
+    chart.series.push_back({"validation, at the end: " + fixed(*kept_back, 2),
                             {{static_cast<double>(losses.size()), *kept_back}},
                             2,
                             Look::kDots});
   chart.top = std::max(uniform, kept_back.value_or(0)) * 1.05;
-  chart.levels = {
-      {uniform, "ln(" + text_of("%.0f", vocabulary) + ") = " + text_of("%.2f", uniform) + ": all alike"},
-      {uniform / 2, "half of it"}};
+  chart.levels = {{uniform, "ln(" + fixed(vocabulary, 0) + ") = " + fixed(uniform, 2) + ": all alike"},
+                  {uniform / 2, "half of it"}};
   ChartPage page;
   page.title = "A transformer that learns a text";
   page.caption = "layers: " + std::to_string(shape.layers) + ", heads: " + std::to_string(shape.heads) +
@@ -225,7 +207,7 @@ void Session::prepare_inspect(const Trainer& trainer, std::span<const std::uint3
   std::vector<std::string> labels;
   for (const std::uint32_t token : tokens.first(count)) labels.push_back(label(vocabulary_.character(token)));
   checked(save_attention_inputs(options_.output, trainer.attention_inputs(tokens.first(count)), labels));
-  const std::string folder = options_.output.string();
+  const std::string folder = vkattn::console::shell_word(options_.output.string());
   std::printf(
       "\nTo look at the heads of the last layer over the first %zu characters of it:\n"
       "  vkattn inspect --input %s/inspect.safetensors --weights %s/model.safetensors --layer "
@@ -236,7 +218,8 @@ void Session::prepare_inspect(const Trainer& trainer, std::span<const std::uint3
 }
 
 Outcome Session::run() {
-  check_sizes(runtime_, progress_, Parameters::size_of(progress_.shape));
+  checked(check_room(decoder::Room::of(runtime_, "a smaller --batch, --context or --d-model needs less"),
+                     progress_.shape, progress_.batch));
   const Parameters parameters(runtime_, progress_.shape);
   if (options_.resume)
     checked(load_parameters(options_.output, parameters));
@@ -268,11 +251,29 @@ Outcome Session::run() {
 
 }  // namespace
 
+vkattn::Result<void> check_room(const decoder::Room& room, const Shape& shape, std::int64_t batch) {
+  const decoder::Model model = shape.model();
+  const std::uint64_t parameters = static_cast<std::uint64_t>(Parameters::size_of(shape)) * sizeof(float);
+  const decoder::Bytes numbers = Trainer::number_bytes(shape, batch);
+  const std::uint64_t sample =
+      cache_bytes(model, sample_options(shape)).all + number_bytes(model, sample_options(shape)).all;
+  return room.check(
+      {{"the array of all parameters", parameters},
+       {"the largest array of a step of " + std::to_string(batch) + " sequences", numbers.largest}},
+      {"parameters, what AdamW keeps of them, the numbers of a step and a sample",
+       4 * parameters + numbers.all + sample});
+}
+
 Outcome run(const Options& options) {
-  const std::string text = checked(read_files(options.files));
+  std::string text;
+  for (const std::filesystem::path& path : options.files) text += checked(decoder::file_text(path));
   std::error_code error;
   std::filesystem::create_directories(options.output, error);
   if (error) refuse(options.output.string() + " cannot be made: " + error.message());
+  // Weights are written to a new file beside the old one.
+  for (const char* const name :
+       {"training.safetensors", "model.safetensors", "inspect.safetensors", "loss.png", "beside.tmp"})
+    checked(decoder::check_writable(options.output / name));
   return Session(options, text).run();
 }
 

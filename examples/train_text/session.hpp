@@ -13,12 +13,12 @@
 namespace train_text {
 
 struct Options {
-  std::vector<std::filesystem::path> files;  // the text
-  std::filesystem::path output;              // a folder
-  Progress fresh;                            // of a new training: its shape, batch, seed and rate
-  std::int64_t steps = 0;                    // in all, including those before --resume; 0: no limit
-  double minutes = 0;                        // of this run; 0: no limit
-  bool resume = false;                       // goes on with the training in the folder
+  std::vector<std::filesystem::path> files;            // the text
+  std::filesystem::path output = "train_text_output";  // a folder
+  Progress fresh;                                      // of a new training: its shape, batch, seed and rate
+  std::int64_t steps = 0;                              // in all, including those before --resume; 0: no limit
+  double minutes = 0;                                  // of this run; 0: no limit
+  bool resume = false;                                 // goes on with the training in the folder
   std::int64_t sample = 500;
   std::string prompt;  // empty: a new line, or the first character of the text
   float temperature = 0.8F;
@@ -32,6 +32,10 @@ struct Outcome {
   std::string text;                 // the sample, with its prompt
   std::vector<std::string> validation_messages;
 };
+
+// Refuses a training that the device has no room for, before anything of it is made.
+[[nodiscard]] vkattn::Result<void> check_room(const decoder::Room& room, const Shape& shape,
+                                              std::int64_t batch);
 
 // Trains, saves, draws, samples, and prints its progress. It ends the program with a sentence if something is
 // wrong. An interrupt ends the training early; everything after it is still done.

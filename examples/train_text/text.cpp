@@ -17,16 +17,6 @@ std::uint64_t next_random(std::uint64_t& state) {
   return bits ^ bits >> 31U;
 }
 
-vkattn::Result<std::string> read_files(const std::vector<std::filesystem::path>& paths) {
-  std::string text;
-  for (const std::filesystem::path& path : paths) {
-    const auto content = decoder::file_text(path);
-    if (!content) return content.error();
-    text += *content;
-  }
-  return text;
-}
-
 std::vector<std::filesystem::path> documents_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   std::error_code error;

@@ -12,8 +12,6 @@
 
 namespace train_text {
 
-// The contents of all files, one after the other. An error names the file.
-[[nodiscard]] vkattn::Result<std::string> read_files(const std::vector<std::filesystem::path>& paths);
 // The *.md files of a folder, sorted by name.
 [[nodiscard]] std::vector<std::filesystem::path> documents_of(const std::filesystem::path& folder);
 

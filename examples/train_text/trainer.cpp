@@ -6,10 +6,8 @@
 #include <numeric>
 
 // SPIR-V of the shaders, which glslang writes as arrays of words.
-#include "activate_comp.h"
 #include "adamw_comp.h"
 #include "cross_entropy_comp.h"
-#include "embed_comp.h"
 #include "embed_gradient_comp.h"
 #include "gelu_gradient_comp.h"
 #include "norm_comp.h"
@@ -25,9 +23,8 @@ namespace {
 
 using decoder::Shader;
 
-constexpr Shader kEmbed{"embed", embed_comp}, kEmbedGradient{"embed_gradient", embed_gradient_comp},
-    kNorm{"norm", norm_comp}, kNormGradient{"norm_gradient", norm_gradient_comp},
-    kActivate{"activate", activate_comp}, kGeluGradient{"gelu_gradient", gelu_gradient_comp},
+constexpr Shader kEmbedGradient{"embed_gradient", embed_gradient_comp}, kNorm{"norm", norm_comp},
+    kNormGradient{"norm_gradient", norm_gradient_comp}, kGeluGradient{"gelu_gradient", gelu_gradient_comp},
     kCrossEntropy{"cross_entropy", cross_entropy_comp}, kAdamw{"adamw", adamw_comp};
 
 }  // namespace
@@ -68,6 +65,18 @@ Trainer::Trainer(const vkattn::Runtime& runtime, const Parameters& parameters, s
   plans_.compile();
 }
 
+decoder::Bytes Trainer::number_bytes(const Shape& shape, std::int64_t batch) {
+  const auto bytes_of = [&](std::int64_t numbers) {  // of a row
+    return static_cast<std::uint64_t>(batch * shape.context * numbers) * sizeof(float);
+  };
+  decoder::Bytes bytes;
+  bytes.add(2 * shape.layers + 1, bytes_of(shape.width));     // norms
+  bytes.add(3, bytes_of(shape.width));                        // the stream, and gradients
+  bytes.add(2 * shape.layers + 1, bytes_of(shape.hidden()));  // of MLPs, and a gradient
+  bytes.add(1, bytes_of(shape.vocabulary));
+  return bytes;
+}
+
 Trainer::Norm Trainer::make_norm() const {
   return {Floats(runtime_, rows_ * shape_.width), Floats(runtime_, rows_)};
 }
@@ -99,21 +108,17 @@ vkattn::MultiHeadAttentionTensors Trainer::attention_tensors(std::size_t layer) 
 
 void Trainer::add_forward() {
   const decoder::Weights& weights = parameters_.weights();
-  const std::int64_t count = rows_ * shape_.hidden();
-  forward_.push_back(shaders_.make_step(kEmbed,
-                                        {tokens_.range(), positions_.range(), weights.embedding.range,
-                                         weights.positions.range, stream_.range()},
-                                        groups_of(rows_ * shape_.width),
-                                        {word(rows_), word(shape_.width), 0, 1, word(1.0F)}));
+  const decoder::Model model = shape_.model();
+  forward_.push_back(
+      make_embedding(shaders_, model, weights, tokens_.range(), positions_.range(), stream_.range(), rows_));
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
     add_norm(block.attention_norm);
     forward_.push_back(plans_.step(attention_desc(), attention_tensors(layer)));
     add_norm(block.mlp_norm);
     add_product(weights.layers[layer].up, block.mlp_norm.y, block.hidden, false);
-    constexpr auto kGelu = static_cast<std::uint32_t>(decoder::Activation::kGelu);
-    forward_.push_back(shaders_.make_step(kActivate, {block.hidden.range(), block.activated.range()},
-                                          groups_of(count), {word(count), 0, kGelu, 0}));
+    forward_.push_back(
+        make_activation(shaders_, model, block.hidden.range(), block.activated.range(), rows_));
     add_product(weights.layers[layer].down, block.activated, stream_, true);
   }
   add_norm(last_norm_);
@@ -168,12 +173,9 @@ void Trainer::add_norm_gradient(const Norm& norm, bool adds) {
       groups_of(rows_), {word(rows_), word(shape_.width), adds ? 1U : 0U}));
 }
 
-// y = x W^T for the rows of x. Adds to y, or writes it.
 void Trainer::add_product(const decoder::Tensor& w, const Floats& x, const Floats& y, bool adds) {
-  vkattn::MatmulDesc desc{.rows = rows_, .columns = w.outputs, .inner = w.inputs};
-  desc.b.strides = vkattn::MatrixStrides{.batch = 0, .row = 1, .column = w.inputs};
-  desc.accumulates = adds;
-  forward_.push_back(plans_.step(desc, {.a = x.range(), .b = w.range, .output = y.range()}));
+  forward_.push_back(
+      plans_.step(product_desc(w, rows_, adds), {.a = x.range(), .b = w.range, .output = y.range()}));
 }
 
 void Trainer::add_product_gradients(const decoder::Tensor& w, const Floats& x, const Floats& grad_y,

@@ -26,6 +26,9 @@ class Trainer {
   // For batches of so many sequences. Runtime and parameters outlive it.
   Trainer(const vkattn::Runtime& runtime, const Parameters& parameters, std::int64_t batch);
 
+  // Of what a step computes, without the workspaces of plans and what attention saves.
+  [[nodiscard]] static decoder::Bytes number_bytes(const Shape& shape, std::int64_t batch);
+
   // Returns the mean loss over a batch, in nats for each token, with the current parameters.
   [[nodiscard]] double loss(const Batch& batch) const;
   // loss() that also computes the parameters' gradients.

@@ -1,5 +1,6 @@
 #include "window/writer.hpp"
 
+#include "console.hpp"
 #include "window/checks.hpp"
 
 namespace window {
@@ -31,7 +32,7 @@ vkattn::Result<LanguageModel> LanguageModel::open(const std::filesystem::path& f
   if (!model) return model.error();
   auto tokenizer = generate::Tokenizer::open(folder / "tokenizer.json");
   if (!tokenizer) return tokenizer.error();
-  auto checkpoint = generate::Checkpoint::open(folder);
+  auto checkpoint = vkattn::SafetensorsFile::open_folder(folder);
   if (!checkpoint) return checkpoint.error();
   const auto weights = generate::Weights::find(*model, *checkpoint, std::nullopt);
   if (!weights) return weights.error();
@@ -43,9 +44,7 @@ Writer::Writer(const Place& place, LanguageModel& from)
       from_(from),
       runtime_(checked(vkattn::Runtime::borrow(place.gpu.attention(), place.queue, place.family))),
       weights_(checked(generate::Weights::find(from.model, from.checkpoint, std::nullopt))) {
-  const vkattn::Capabilities& device = place.gpu.attention().capabilities();
-  const generate::Room room{device.device_name, device.max_storage_buffer_range,
-                            generate::memory_of(place.gpu.physical_device), "a smaller model needs less"};
+  const decoder::Room room = decoder::Room::of(runtime_, "a smaller model needs less");
   const decoder::GraphOptions options = options_of(from);
   const auto check_room = [&](std::uint64_t workspaces) {
     checked(generate::check_room(room, from.model, weights_, options, workspaces));
@@ -63,7 +62,8 @@ Writer::Writer(const Place& place, LanguageModel& from)
   }
   graph_->plans().on_workspace = {};
   graph_->plans().compile();
-  std::printf("uploading %s of weights\n", generate::megabytes(weights_.bytes()).c_str());
+  std::printf("uploading %s of weights\n",
+              vkattn::console::bytes(static_cast<double>(weights_.bytes())).c_str());
   weights_.upload(runtime_, [](double) {});
   for (example::Buffer& each : chosen_)
     each = example::Buffer(place.gpu, sizeof(std::uint32_t), VK_BUFFER_USAGE_TRANSFER_DST_BIT);

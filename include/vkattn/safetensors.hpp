@@ -66,6 +66,10 @@ class SafetensorsFile {
   /// Errors: a file that cannot be read, or is no regular one such as a named pipe (kIo), or one that breaks
   /// a rule of the format (kInvalidArgument).
   [[nodiscard]] static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  /// The files of a model in a folder, as model hubs give it: model.safetensors, or without that the shards
+  /// that model.safetensors.index.json names, each once, by name. Errors, besides open()'s: the folder has
+  /// neither file, or the index is no JSON, names no shard, or gives a tensor a shard that is no file's name.
+  [[nodiscard]] static Result<std::vector<SafetensorsFile>> open_folder(const std::filesystem::path& folder);
 
   /// In the order of their bytes.
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }

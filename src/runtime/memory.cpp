@@ -1,6 +1,7 @@
 // Buffers and copies between host and device.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "runtime/runtime_state.hpp"
 #include "vulkan/functions.hpp"
@@ -30,12 +31,10 @@ int choose_memory_type(const RuntimeState& state, std::uint32_t allowed, bool st
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   const DeviceType type = state.device->capabilities().device_type;
   const bool shares_memory = type == DeviceType::kCpu || type == DeviceType::kIntegratedGpu;
-  std::vector<VkMemoryPropertyFlags> preferences;
-  if (!staging && !shares_memory) preferences.push_back(VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
-  preferences.push_back(kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
-  preferences.push_back(kMapped);
-  if (!staging) preferences.push_back(0);
-  for (VkMemoryPropertyFlags flags : preferences) {
+  constexpr VkMemoryPropertyFlags kPreferences[] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                                                    kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, kMapped, 0};
+  const std::size_t first = staging || shares_memory ? 1 : 0, end = staging ? 3 : 4;
+  for (const VkMemoryPropertyFlags flags : std::span(kPreferences).subspan(first, end - first)) {
     const int found = find_memory_type(state.memory, allowed, flags);
     if (found >= 0) return found;
   }
@@ -215,6 +214,12 @@ VkDeviceSize Buffer::size() const {
 }
 BufferRange Buffer::range(VkDeviceSize offset) const {
   return {handle(), offset, offset < size() ? size() - offset : 0};
+}
+
+std::uint64_t Runtime::memory_bytes() const {
+  const VkPhysicalDeviceMemoryProperties& memory = state_->memory;
+  const int type = detail::choose_memory_type(*state_, ~0U, false);
+  return type < 0 ? 0 : memory.memoryHeaps[memory.memoryTypes[type].heapIndex].size;
 }
 
 Result<Buffer> Runtime::create_buffer(VkDeviceSize bytes) const {

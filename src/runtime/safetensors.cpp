@@ -5,11 +5,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include <vkattn/data_type.hpp>
 
+#include "common/json_reader.hpp"
 #include "common/message.hpp"
 #include "common/path_text.hpp"
 #include "runtime/files.hpp"
@@ -136,6 +138,59 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
     file.tensors_ = std::move(header->tensors);
     file.metadata_ = std::move(header->metadata);
     return file;
+  });
+}
+
+namespace {
+
+// The shards that the text of an index names. Errors have no path.
+Result<std::set<std::filesystem::path>> shards_of(std::string_view index) {
+  std::set<std::filesystem::path> shards;
+  std::string unnamed;  // the tensor of a shard that is none
+  detail::JsonReader json(index);
+  const auto read_shard = [&](std::string_view tensor) {
+    std::string name;
+    if (!json.read(name)) return false;
+    const std::filesystem::path shard(std::u8string(name.begin(), name.end()));
+    // No path that leads out of the folder.
+    if (!shard.has_filename() || shard.filename() != shard || shard == "." || shard == "..") unnamed = tensor;
+    shards.insert(shard);
+    return unnamed.empty();
+  };
+  const bool is_read = json.object([&](std::string_view member) {
+    return member == "weight_map" ? json.object(read_shard) : json.skip();
+  });
+  if (!unnamed.empty()) return detail::invalid("names no file for the tensor ", detail::quoted_name(unnamed));
+  if (!is_read || !json.is_at_end())
+    return detail::invalid("is no index of shards: it is wrong at byte ", json.byte());
+  if (shards.empty()) return detail::invalid("has no weight_map that names shards");
+  return shards;
+}
+
+}  // namespace
+
+Result<std::vector<SafetensorsFile>> SafetensorsFile::open_folder(const std::filesystem::path& folder) {
+  return detail::without_exceptions([&]() -> Result<std::vector<SafetensorsFile>> {
+    std::set<std::filesystem::path> names = {"model.safetensors"};
+    const std::filesystem::path index = folder / "model.safetensors.index.json";
+    std::error_code error;
+    if (!std::filesystem::exists(folder / *names.begin(), error)) {
+      const auto text = detail::read_input(index, kMaxSafetensorsHeaderBytes);
+      if (!text && text.error().code == ErrorCode::kNotFound)
+        return about_file(folder, ErrorCode::kNotFound,
+                          "has no model.safetensors and no model.safetensors.index.json");
+      if (!text) return unreadable(index, text.error().message);
+      auto shards = shards_of(*text);
+      if (!shards) return about_file(index, shards.error().code, shards.error().message);
+      names = *std::move(shards);
+    }
+    std::vector<SafetensorsFile> files;
+    for (const std::filesystem::path& name : names) {
+      auto file = open(folder / name);
+      if (!file) return file.error();
+      files.push_back(*std::move(file));
+    }
+    return files;
   });
 }
 

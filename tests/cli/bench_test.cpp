@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "console.hpp"
@@ -458,6 +460,20 @@ TEST(Console, BreaksLinesAndPadsCodePoints) {
   EXPECT_EQ(console::labelled("a", "one two three", 3, 1, 11), " a  one two\n    three\n");
   EXPECT_EQ(console::labelled_list("a", {"b c", "d e", "f"}, 2, 0, 8), "a b c,\n  d e, f\n");
   EXPECT_EQ(console::printable("a\x1b[2Jb\n"), "a?[2Jb?");
+}
+
+TEST(Console, AProgressBarPrintsLinesIfItIsAskedToWhereThereIsNoTerminal) {
+  testing::internal::CaptureStderr();
+  {
+    console::ProgressBar silent, lines(1);
+    silent.update(0, "nothing");
+    lines.update(0, "too early");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    silent.update(0.5, "nothing");
+    lines.update(0.5, "half");
+    lines.update(0.6, "too early again");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "half\n");
 }
 
 }  // namespace

@@ -220,6 +220,7 @@ TEST_F(EmbeddingTest, ARuntimeWorksOnADeviceOfTheApplications) {
     EXPECT_EQ(borrowed.device().handle(), runtime().device().handle());
     EXPECT_EQ(borrowed.queue(), runtime().queue());
     EXPECT_EQ(borrowed.timestamp_period_ns(), runtime().timestamp_period_ns());
+    EXPECT_EQ(borrowed.memory_bytes(), runtime().memory_bytes());
     EXPECT_TRUE(has(borrowed.device_choice(), "the application's device: "));
     EXPECT_EQ(computed(borrowed, desc), expected);
   }

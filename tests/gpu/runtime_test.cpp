@@ -90,6 +90,20 @@ TEST_F(RuntimeTest, OnlyKnownExtensionsCanBeDisabled) {
   }
 }
 
+/// A heap of the device, of the memory that a GPU has for itself if it shares none with the host.
+TEST_F(RuntimeTest, TellsTheMemoryThatBuffersComeFrom) {
+  const auto& state = detail::RuntimeState::of(runtime());
+  VkPhysicalDeviceMemoryProperties memory;
+  state.instance->vk.vkGetPhysicalDeviceMemoryProperties(state.physical_device, &memory);
+  const bool is_alone = capabilities().device_type == DeviceType::kDiscreteGpu;
+  bool found = false;
+  for (const VkMemoryHeap& heap : std::span(memory.memoryHeaps).first(memory.memoryHeapCount))
+    found = found || (heap.size == runtime().memory_bytes() &&
+                      (!is_alone || (heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0));
+  EXPECT_TRUE(found) << runtime().memory_bytes();
+  EXPECT_GE(runtime().memory_bytes(), 1U << 20U);
+}
+
 TEST_F(RuntimeTest, BytesComeBackFromAnyOffset) {
   for (const std::size_t bytes : {4UL, 300UL, 1UL << 20U, (5UL << 20U) + 12}) {
     const auto buffer = must(runtime().create_buffer(bytes));

@@ -245,6 +245,52 @@ TEST(Safetensors, FilesThatAreNotThereAreErrors) {
   }
 }
 
+TEST(Safetensors, AModelsFilesAreThoseOfItsFolder) {
+  const tests::TempFolder folder;
+  for (const char* const name : {"a", "b", "c"})
+    tests::must(write_safetensors(folder / (std::string(name) + ".safetensors"),
+                                  std::array{TensorToStore{name, StoredType::kUint8, {1}, bytes_of(kByte)}}));
+  tests::write_file(folder / "model.safetensors.index.json",
+                    R"({"metadata": {"total_size": 3}, "weight_map": {"x": "c.safetensors",
+                        "y": "a.safetensors", "z": "c.safetensors"}, "more": [1]})");
+  const auto tensors = [&] {
+    std::string names;
+    for (const SafetensorsFile& file : tests::must(SafetensorsFile::open_folder(folder.path())))
+      names += file.tensors().front().name;
+    return names;
+  };
+  EXPECT_EQ(tensors(), "ac") << "each shard that the index names, once";
+  std::filesystem::rename(folder / "b.safetensors", folder / "model.safetensors");
+  EXPECT_EQ(tensors(), "b") << "the index is not read where there is the model's one file";
+}
+
+TEST(Safetensors, FoldersWithoutAModelAreRefused) {
+  const tests::TempFolder folder;
+  const auto open = [&] { return SafetensorsFile::open_folder(folder.path()); };
+  const std::string name = "model.safetensors.index.json";
+  EXPECT_TRUE(is_refused(open(), ErrorCode::kNotFound,
+                         {folder.path().string() + ": has no model.safetensors and no " + name}));
+  for (const auto& [content, words] :
+       {std::pair{R"({"weight_map": {"a": "b.safetensors")", "is no index of shards: it is wrong at byte 36"},
+        {R"({"weight_map": {"a": 3}})", "is no index of shards: it is wrong at byte 21"},
+        {R"({"weight_map": {}} x)", "is no index of shards: it is wrong at byte 19"},
+        {R"([])", "is no index of shards: it is wrong at byte 0"},
+        {R"({"weight_map": {}})", "has no weight_map that names shards"},
+        {R"({"metadata": {}})", "has no weight_map that names shards"},
+        {R"({"weight_map": {"a": "../a.safetensors"}})", "names no file for the tensor 'a'"},
+        {R"({"weight_map": {"a": "/a.safetensors"}})", "names no file for the tensor 'a'"},
+        {R"({"weight_map": {"a": ".."}})", "names no file for the tensor 'a'"},
+        {R"({"weight_map": {"a": ""}})", "names no file for the tensor 'a'"}}) {
+    tests::write_file(folder / name, content);
+    EXPECT_TRUE(is_refused(open(), ErrorCode::kInvalidArgument, {name + ": ", words})) << content;
+  }
+  tests::write_file(folder / name, R"({"weight_map": {"a": "shard-2.safetensors"}})");
+  EXPECT_TRUE(is_refused(open(), ErrorCode::kIo, {"shard-2.safetensors: cannot be read"}));
+  std::filesystem::remove(folder / name);
+  std::filesystem::create_directory(folder / name);
+  EXPECT_TRUE(is_refused(open(), ErrorCode::kIo, {name + ": cannot be read: this is a folder"}));
+}
+
 TEST(Safetensors, WhatCannotBeStoredIsRefusedAndTheOldFileStays) {
   const tests::TempFolder folder;
   const auto path = folder / "w.safetensors";

@@ -1,0 +1,119 @@
+"""Tests what generate shows at a terminal when it ends early: by a refusal, and by Ctrl-C.
+
+    terminal_test.py PROGRAM CHECKPOINT
+
+CHECKPOINT has no table of positions, so that its context can be made long. Without a Vulkan device the test ends with 77, and with 1
+if VKATTN_TEST_REQUIRE_DEVICE is 1.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, CHECKPOINT = sys.argv[1:3]
+LONG = 1 << 20  # tokens
+
+
+def shown(said):
+    """The lines that a terminal shows: what follows \\r overwrites a line, and \\x1b[K removes the rest of it."""
+    lines = said.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return [line.rpartition("\r")[2].replace("\x1b[K", "") for line in lines]
+
+
+class Terminal:
+    """The program, with a terminal for its progress and a file for its text."""
+
+    def __init__(self, folder, *words):
+        self.text = pathlib.Path(folder, "text")
+        self.said = ""
+        self.screen, theirs = os.openpty()
+        with self.text.open("wb") as text:
+            self.program = subprocess.Popen([PROGRAM, folder, *words], stdout=text, stderr=theirs)
+        os.close(theirs)
+
+    def read_until(self, pattern):
+        """Reads up to these words. False: the program has ended before."""
+        while not re.search(pattern, self.said):
+            try:
+                piece = os.read(self.screen, 4096)
+            except OSError:  # Linux has this for the end
+                piece = b""
+            if not piece:
+                return False
+            self.said += piece.decode("utf-8", "replace")
+        return True
+
+    def end(self):
+        """The exit code, the lines on the screen, and the text."""
+        self.read_until("(?!)")
+        os.close(self.screen)
+        return self.program.wait(), shown(self.said), self.text.read_text("utf-8")
+
+
+class TerminalTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name + "/model"
+        shutil.copytree(CHECKPOINT, self.folder)
+        config = pathlib.Path(self.folder, "config.json")
+        config.write_text(json.dumps({**json.loads(config.read_text()), "max_position_embeddings": LONG}))
+
+    def write_prompts(self, *prompts):
+        path = pathlib.Path(self.folder, "prompts")
+        path.write_text("\n".join(prompts) + "\n")
+        return "--prompt-file", str(path)
+
+    def test_a_refusal_takes_the_place_of_the_progress(self):
+        path = pathlib.Path(self.folder, "model.safetensors")
+        data = path.read_bytes()
+        header = 8 + int.from_bytes(data[:8], "little")
+        path.write_bytes(data[:header] + b"\xff" * (len(data) - header))  # NaN in any type
+        code, lines, text = Terminal(self.folder, "a " * 4000, "--chunk", "16").end()
+        self.assertEqual((code, text), (1, ""))
+        self.assertEqual(lines, ["the logits are no numbers: the checkpoint holds infinities or NaN, or overflows"])
+
+    def test_ctrl_c_while_several_prompts_are_read(self):
+        terminal = Terminal(self.folder, *self.write_prompts("a " * 30000, "b " * 20000), "--chunk", "16")
+        self.assertTrue(terminal.read_until("reading the prompt"), terminal.said)
+        terminal.program.send_signal(signal.SIGINT)
+        self.assertEqual(terminal.end(), (0, ["interrupted while reading the prompt"], ""))
+
+    def test_ctrl_c_while_several_texts_are_written(self):
+        prompts = self.write_prompts("It is a small text", "A model goes on")
+        code, _, two_tokens = Terminal(self.folder, *prompts, "--tokens", "2").end()
+        self.assertEqual(code, 0)
+        # A frame for each dispatch, so that a token takes long on every device.
+        terminal = Terminal(self.folder, *prompts, "--tokens", "500", "--frame-budget", "0.01")
+        self.assertTrue(terminal.read_until("token [3-9] of each text"), terminal.said)
+        terminal.program.send_signal(signal.SIGINT)
+        code, lines, text = terminal.end()
+        self.assertEqual(code, 0, lines)
+        begins, wholes = two_tokens.split("--- prompt "), text.split("--- prompt ")
+        self.assertEqual(len(begins), len(wholes))
+        for begin, whole in zip(begins, wholes):
+            begin = begin.rstrip("\n\ufffd")  # a character that is not finished
+            self.assertTrue(whole.startswith(begin), (begin, whole))
+        tokens = int(re.search(r"(\d+) tokens written", "\n".join(lines)).group(1))
+        self.assertTrue(6 <= tokens < 1000, lines)
+
+
+def skip_without_device():
+    """Ends the test if there is no device."""
+    run = subprocess.run([PROGRAM, CHECKPOINT, "a", "--tokens", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                         encoding="utf-8", check=False)
+    if re.search("no Vulkan (device|loader)|vkCreateInstance failed", run.stderr):
+        print(run.stderr)
+        sys.exit(1 if os.environ.get("VKATTN_TEST_REQUIRE_DEVICE") == "1" else 77)
+
+
+if __name__ == "__main__":
+    skip_without_device()
+    unittest.main(argv=sys.argv[:1])
