@@ -67,7 +67,12 @@ void compile_all(const std::vector<std::function<vkattn::Result<void>()>>& plans
     while (worker.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
       tell(std::min(begun.load(), plans.size()));
   }
-  for (auto& worker : workers) checked(worker.get());
+  vkattn::Result<void> status;
+  for (auto& worker : workers) {  // all end before a refusal ends the program
+    vkattn::Result<void> result = worker.get();
+    if (status) status = std::move(result);
+  }
+  checked(status);
 }
 
 Shaders::~Shaders() {
