@@ -61,7 +61,7 @@ enum class Color { kRed, kGreen, kYellow };
 /// destructor erases the line.
 class ProgressBar {
  public:
-  /// If standard error is no terminal, its text is printed every `line_seconds`; 0: nothing is.
+  /// If standard error is no terminal, its text is printed every `line_seconds`, or never if that is 0.
   explicit ProgressBar(int line_seconds = 0) : line_seconds_(line_seconds) {}
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;

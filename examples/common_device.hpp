@@ -30,7 +30,7 @@ namespace example {
 // What a lost device leads to, if a program does not end then. It throws.
 inline void (*on_lost_device)(const char* what) = nullptr;
 
-// What comes before the last words of a program that draws a line which is not finished.
+// Called before a refusal is printed, to end a line that is not finished.
 inline void (*before_refusal)() = nullptr;
 
 // Prints the sentence and ends the program with 1.

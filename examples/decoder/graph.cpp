@@ -21,7 +21,7 @@ constexpr Shader kEmbedShader{"embed", embed_comp}, kNormShader{"norm", norm_com
 
 constexpr std::int64_t kPageSize = 64, kSmallPass = 16;
 
-// Of a text, where several share pages.
+// The pages of a text, if several share the cache.
 std::int64_t page_count(const GraphOptions& options) {
   return (options.context + kPageSize - 1) / kPageSize;
 }

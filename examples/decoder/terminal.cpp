@@ -1,10 +1,7 @@
 #include "decoder/terminal.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <csignal>
-#include <cstdio>
-#include <utility>
+#include <string>
 
 namespace decoder {
 

@@ -56,8 +56,7 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, 
   return app.add_option(name, number, text)->option_text("N")->check(CLI::Validator(in_range, ""));
 }
 
-// Words of refusals: of options one sentence, in this project's words if their library has only its own, and
-// no progress stands before any.
+// Has a refusal of options be one sentence, and every refusal erase the progress that stands.
 void set_up(CLI::App& app);
 
 }  // namespace decoder

@@ -25,7 +25,8 @@ vkattn::Result<std::string> file_text(const std::filesystem::path& path) {
 
 vkattn::Result<void> check_writable(const std::filesystem::path& path) {
   std::error_code error;
-  const bool is_new = !std::filesystem::exists(path, error);
+  const bool is_new = !exists(symlink_status(path, error));
+  if (!is_new && !is_regular_file(path, error) && !is_directory(path, error)) return {};
   const bool opens = std::ofstream(path, std::ios::app).is_open();
   if (opens && is_new) std::filesystem::remove(path, error);
   if (!opens) return vkattn::Error{vkattn::ErrorCode::kIo, 0, path.string() + " cannot be written"};

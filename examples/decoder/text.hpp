@@ -17,7 +17,8 @@ namespace decoder {
 // Refuses a file that cannot be read.
 [[nodiscard]] vkattn::Result<std::string> file_text(const std::filesystem::path& path);
 
-// Refuses a file that cannot be written, before there is anything to write. Changes nothing.
+// Refuses a file that cannot be written, before there is anything to write. Changes nothing. Pipes, devices
+// and links that lead nowhere are not tried.
 [[nodiscard]] vkattn::Result<void> check_writable(const std::filesystem::path& path);
 
 // The number of bytes of the text's first character; 0 if the text is not UTF-8. Surrogates, forms that are

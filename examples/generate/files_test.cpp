@@ -138,6 +138,22 @@ void test_steps(const Path& folder) {
   expect(stream.add("\xc3").empty() && stream.finish() == "\xef\xbf\xbd", "also at the end");
 }
 
+void test_writable(const Path& folder) {
+  const Path at = folder / "writable";
+  std::filesystem::create_directories(at);
+  std::ofstream(at / "old") << "old";
+  expect(decoder::check_writable(at / "old").ok() && *decoder::file_text(at / "old") == "old",
+         "a file that can be written stays as it is");
+  expect(decoder::check_writable(at / "new").ok() && !exists(at / "new"), "a new file is not left");
+  expect(!decoder::check_writable(at).ok(), "a folder cannot be written");
+  expect(!decoder::check_writable(at / "none" / "new").ok(), "nor a file in a folder that is not there");
+  std::error_code no_links;
+  create_symlink(at / "nowhere", at / "link", no_links);
+  expect(no_links || (decoder::check_writable(at / "link").ok() && is_symlink(at / "link") &&
+                      !exists(at / "nowhere")),
+         "a link that leads nowhere is not tried");
+}
+
 // Copies a checkpoint, changes a file, and returns why it is refused.
 std::string refusal_of(const Path& from, const Path& to, const std::function<void(const Path&)>& change) {
   std::filesystem::remove_all(to);
@@ -168,6 +184,12 @@ void test_tensor_files(const ExpectRefusal& expect_refusal) {
     std::filesystem::resize_file(at / "model.safetensors",
                                  std::filesystem::file_size(at / "model.safetensors") / 2);
   });
+  expect_refusal("has the tensor '", [](const Path& at) {
+    std::filesystem::rename(at / "model.safetensors", at / "a.safetensors");
+    std::filesystem::copy(at / "a.safetensors", at / "b.safetensors");
+    std::ofstream(at / "model.safetensors.index.json")
+        << R"({"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})";
+  });
   expect_refusal("shard-2.safetensors", [](const Path& at) {
     std::filesystem::remove(at / "model.safetensors");
     std::ofstream(at / "model.safetensors.index.json") << R"({"weight_map": {"a": "shard-2.safetensors"}})";
@@ -185,6 +207,7 @@ void test_refusals(const Path& checkpoint) {
       std::filesystem::temp_directory_path() / ("vkattn-generate-" + std::to_string(std::random_device()()));
   std::filesystem::create_directories(folder);
   test_steps(folder);
+  test_writable(folder);
   const Path to = folder / "model";
   const auto expect_refusal = [&](const std::string& words, const std::function<void(const Path&)>& change) {
     const std::string got = refusal_of(checkpoint, to, change);

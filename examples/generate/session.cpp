@@ -47,6 +47,15 @@ std::string printable(const std::string& text, bool is_terminal) {
   return shown;
 }
 
+// Whether the text on standard output ends within a line.
+bool is_text_open = false;
+
+// Before a refusal.
+void end_lines() {
+  decoder::ProgressLine::clear();
+  if (std::exchange(is_text_open, false)) std::fputs("\n", stdout);
+}
+
 }  // namespace
 
 Speaker::Speaker(const Options& options)
@@ -216,11 +225,13 @@ void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
   std::vector<std::string> outputs = options_.prompts;
   std::vector<decoder::Utf8Stream> streams(count);
   const auto flush = [&] {
-    if (count > 1) return;
+    if (count > 1 || outputs[0].empty()) return;
+    is_text_open = !outputs[0].ends_with('\n');
     std::fputs(printable(std::exchange(outputs[0], {}), is_terminal).c_str(), stdout);
     std::fflush(stdout);
   };
   std::vector<bool> writes(count, true);
+  example::before_refusal = end_lines;
   const auto begin = Clock::now();
   decoder::ProgressLine line;
   for (std::int64_t step = 1; !decoder::Interrupts::came(); ++step) {

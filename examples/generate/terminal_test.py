@@ -1,8 +1,8 @@
 """Tests what generate shows at a terminal when it ends early: by a refusal, and by Ctrl-C.
 
-    terminal_test.py PROGRAM CHECKPOINT
+    terminal_test.py PROGRAM CHECKPOINT GPT2
 
-CHECKPOINT has no table of positions, so that its context can be made long. Without a Vulkan device the test ends with 77, and with 1
+CHECKPOINT has no table of positions, so that its context can be made long; GPT2 has one. Without a Vulkan device the test ends with 77, and with 1
 if VKATTN_TEST_REQUIRE_DEVICE is 1.
 """
 import json
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, CHECKPOINT = sys.argv[1:3]
+PROGRAM, CHECKPOINT, GPT2 = sys.argv[1:4]
 LONG = 1 << 20  # tokens
 
 
@@ -52,8 +52,13 @@ class Terminal:
     def end(self):
         """The exit code, the lines on the screen, and the text."""
         self.read_until("(?!)")
-        os.close(self.screen)
         return self.program.wait(), shown(self.said), self.text.read_text("utf-8")
+
+    def stop(self):
+        """Ends the program where a test has not."""
+        self.program.kill()
+        self.program.wait()
+        os.close(self.screen)
 
 
 class TerminalTest(unittest.TestCase):
@@ -66,6 +71,11 @@ class TerminalTest(unittest.TestCase):
         config = pathlib.Path(self.folder, "config.json")
         config.write_text(json.dumps({**json.loads(config.read_text()), "max_position_embeddings": LONG}))
 
+    def start(self, *words):
+        terminal = Terminal(self.folder, *words)
+        self.addCleanup(terminal.stop)
+        return terminal
+
     def write_prompts(self, *prompts):
         path = pathlib.Path(self.folder, "prompts")
         path.write_text("\n".join(prompts) + "\n")
@@ -76,22 +86,40 @@ class TerminalTest(unittest.TestCase):
         data = path.read_bytes()
         header = 8 + int.from_bytes(data[:8], "little")
         path.write_bytes(data[:header] + b"\xff" * (len(data) - header))  # NaN in any type
-        code, lines, text = Terminal(self.folder, "a " * 4000, "--chunk", "16").end()
+        terminal = self.start("a " * 4000, "--chunk", "16")
+        code, lines, text = terminal.end()
+        self.assertIn("reading the prompt", terminal.said)
         self.assertEqual((code, text), (1, ""))
         self.assertEqual(lines, ["the logits are no numbers: the checkpoint holds infinities or NaN, or overflows"])
 
+    def test_a_refusal_begins_behind_the_text(self):
+        shutil.copytree(GPT2, self.folder, dirs_exist_ok=True)
+        path = pathlib.Path(self.folder, "model.safetensors")
+        data = bytearray(path.read_bytes())
+        header = 8 + int.from_bytes(data[:8], "little")
+        tensors = json.loads(data[8:header])
+        positions, = (tensor["data_offsets"] for name, tensor in tensors.items() if name.endswith("wpe.weight"))
+        nan = header + (positions[0] + positions[1]) // 2  # of the second half of all positions
+        data[nan:header + positions[1]] = b"\xff" * (header + positions[1] - nan)
+        path.write_bytes(data)
+        code, lines, text = self.start("It is a small text", "--tokens", "200").end()
+        self.assertEqual(code, 1)
+        self.assertEqual(lines, ["the logits are no numbers: the checkpoint holds infinities or NaN, or overflows"])
+        self.assertGreater(len(text), 20)
+        self.assertTrue(text.endswith("\n"), text[-20:])
+
     def test_ctrl_c_while_several_prompts_are_read(self):
-        terminal = Terminal(self.folder, *self.write_prompts("a " * 30000, "b " * 20000), "--chunk", "16")
+        terminal = self.start(*self.write_prompts("a " * 30000, "b " * 20000), "--chunk", "16")
         self.assertTrue(terminal.read_until("reading the prompt"), terminal.said)
         terminal.program.send_signal(signal.SIGINT)
         self.assertEqual(terminal.end(), (0, ["interrupted while reading the prompt"], ""))
 
     def test_ctrl_c_while_several_texts_are_written(self):
         prompts = self.write_prompts("It is a small text", "A model goes on")
-        code, _, two_tokens = Terminal(self.folder, *prompts, "--tokens", "2").end()
+        code, _, two_tokens = self.start(*prompts, "--tokens", "2").end()
         self.assertEqual(code, 0)
         # A frame for each dispatch, so that a token takes long on every device.
-        terminal = Terminal(self.folder, *prompts, "--tokens", "500", "--frame-budget", "0.01")
+        terminal = self.start(*prompts, "--tokens", "500", "--frame-budget", "0.01")
         self.assertTrue(terminal.read_until("token [3-9] of each text"), terminal.said)
         terminal.program.send_signal(signal.SIGINT)
         code, lines, text = terminal.end()

@@ -101,7 +101,7 @@ void Parameters::initialise(std::uint64_t seed) const {
     const Parameter& each = parameters_[i];
     const auto numbers = std::span(all).subspan(static_cast<std::size_t>(each.offset),
                                                 static_cast<std::size_t>(each.elements()));
-    // Of one input and one output it has a deviation of 1.
+    // Its deviation is sqrt(2 / (inputs + outputs)), times the last argument.
     vkattn::initialise(numbers, 1, 1, vkattn::Initialisation::kXavierNormal, seed + (std::uint64_t{i} << 32U),
                        each.deviation);
   }

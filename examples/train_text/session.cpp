@@ -122,7 +122,7 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
   };
   const auto state = [&] {
     return "step " + std::to_string(losses.size()) + ": loss " +
-           fixed(smoothed(losses, losses.size() - 1), 3) + " after " + fixed(seconds_since(begin), 0) + " s";
+           fixed(smoothed(losses, losses.size() - 1), 3);
   };
   const decoder::Interrupts interrupts;
   line.update(0, "the first step, for which some drivers compile");
@@ -270,10 +270,12 @@ Outcome run(const Options& options) {
   std::error_code error;
   std::filesystem::create_directories(options.output, error);
   if (error) refuse(options.output.string() + " cannot be made: " + error.message());
-  // Weights are written to a new file beside the old one.
-  for (const char* const name :
-       {"training.safetensors", "model.safetensors", "inspect.safetensors", "loss.png", "beside.tmp"})
-    checked(decoder::check_writable(options.output / name));
+  // Files of weights are written beside those that stand, and take their place.
+  checked(decoder::check_writable(options.output / "beside.tmp"));
+  for (const char* const name : {"training.safetensors", "model.safetensors", "inspect.safetensors"}) {
+    if (is_directory(options.output / name, error)) refuse((options.output / name).string() + " is a folder");
+  }
+  if (vkattn::picture::check_support()) checked(decoder::check_writable(options.output / "loss.png"));
   return Session(options, text).run();
 }
 

@@ -44,6 +44,7 @@ Writer::Writer(const Place& place, LanguageModel& from)
       from_(from),
       runtime_(checked(vkattn::Runtime::borrow(place.gpu.attention(), place.queue, place.family))),
       weights_(checked(generate::Weights::find(from.model, from.checkpoint, std::nullopt))) {
+  example::before_refusal = vkattn::console::ProgressBar::clear;
   const decoder::Room room = decoder::Room::of(runtime_, "a smaller model needs less");
   const decoder::GraphOptions options = options_of(from);
   const auto check_room = [&](std::uint64_t workspaces) {

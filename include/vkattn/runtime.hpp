@@ -173,8 +173,8 @@ class Runtime {
   /// Nanoseconds per timestamp tick; 0 where the queue has no timestamps.
   [[nodiscard]] double timestamp_period_ns() const;
 
-  /// Bytes of the memory heap that create_buffer() takes from. Buffers of more than that in all cannot be
-  /// made; how much of it other programs hold is not told.
+  /// Bytes of the memory heap that create_buffer() takes from: its size, of which other programs may hold a
+  /// part. Some drivers give more than that, from memory of the host.
   [[nodiscard]] std::uint64_t memory_bytes() const;
   /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by
   /// name. Nothing is said of its content. Those of up to 16 MiB are not freed at once: the last that were

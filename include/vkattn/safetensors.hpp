@@ -68,7 +68,8 @@ class SafetensorsFile {
   [[nodiscard]] static Result<SafetensorsFile> open(const std::filesystem::path& path);
   /// The files of a model in a folder, as model hubs give it: model.safetensors, or without that the shards
   /// that model.safetensors.index.json names, each once, by name. Errors, besides open()'s: the folder has
-  /// neither file, or the index is no JSON, names no shard, or gives a tensor a shard that is no file's name.
+  /// neither file (kNotFound), or the index is no JSON, names no shard, or gives a tensor a shard that is no
+  /// file's name, or two shards have a tensor of one name (kInvalidArgument).
   [[nodiscard]] static Result<std::vector<SafetensorsFile>> open_folder(const std::filesystem::path& folder);
 
   /// In the order of their bytes.

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -146,7 +147,7 @@ namespace {
 // The shards that the text of an index names. Errors have no path.
 Result<std::set<std::filesystem::path>> shards_of(std::string_view index) {
   std::set<std::filesystem::path> shards;
-  std::string unnamed;  // the tensor of a shard that is none
+  std::optional<std::string> unnamed;  // the tensor of a shard that is none
   detail::JsonReader json(index);
   const auto read_shard = [&](std::string_view tensor) {
     std::string name;
@@ -155,16 +156,31 @@ Result<std::set<std::filesystem::path>> shards_of(std::string_view index) {
     // No path that leads out of the folder.
     if (!shard.has_filename() || shard.filename() != shard || shard == "." || shard == "..") unnamed = tensor;
     shards.insert(shard);
-    return unnamed.empty();
+    return !unnamed;
   };
   const bool is_read = json.object([&](std::string_view member) {
     return member == "weight_map" ? json.object(read_shard) : json.skip();
   });
-  if (!unnamed.empty()) return detail::invalid("names no file for the tensor ", detail::quoted_name(unnamed));
+  if (unnamed) return detail::invalid("names no file for the tensor ", detail::quoted_name(*unnamed));
   if (!is_read || !json.is_at_end())
     return detail::invalid("is no index of shards: it is wrong at byte ", json.byte());
   if (shards.empty()) return detail::invalid("has no weight_map that names shards");
   return shards;
+}
+
+// Refuses a tensor that two files have, as readers take the first of a name.
+Result<void> check_names(const std::vector<SafetensorsFile>& files) {
+  std::map<std::string_view, const SafetensorsFile*> found;
+  for (const SafetensorsFile& file : files) {
+    for (const StoredTensor& tensor : file.tensors()) {
+      const auto [first, is_new] = found.try_emplace(tensor.name, &file);
+      if (!is_new)
+        return about_file(file.path(), ErrorCode::kInvalidArgument,
+                          detail::message("has the tensor ", detail::quoted_name(tensor.name), ", which ",
+                                          detail::path_text(first->second->path().filename()), " has too"));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -174,7 +190,8 @@ Result<std::vector<SafetensorsFile>> SafetensorsFile::open_folder(const std::fil
     std::set<std::filesystem::path> names = {"model.safetensors"};
     const std::filesystem::path index = folder / "model.safetensors.index.json";
     std::error_code error;
-    if (!std::filesystem::exists(folder / *names.begin(), error)) {
+    // A link that leads nowhere is there: open() says that it cannot be read.
+    if (!std::filesystem::exists(std::filesystem::symlink_status(folder / *names.begin(), error))) {
       const auto text = detail::read_input(index, kMaxSafetensorsHeaderBytes);
       if (!text && text.error().code == ErrorCode::kNotFound)
         return about_file(folder, ErrorCode::kNotFound,
@@ -190,6 +207,7 @@ Result<std::vector<SafetensorsFile>> SafetensorsFile::open_folder(const std::fil
       if (!file) return file.error();
       files.push_back(*std::move(file));
     }
+    if (Result<void> s = check_names(files); !s) return s.error();
     return files;
   });
 }

@@ -1,5 +1,5 @@
 // safetensors: whatever its bytes are, a file is refused, or its tensors cover its data. If those are written
-// again, the same is read.
+// again, the same is read. As the index of a model's folder they name no file that is one of its shards.
 #include <vkattn/safetensors.hpp>
 
 #include <span>
@@ -61,6 +61,11 @@ void write_again(const SafetensorsFile& file, const Contents& contents, const st
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::Folder folder;
   static const std::filesystem::path path = folder.path() / "model.safetensors";
+  static const std::filesystem::path index = folder.path() / "sharded" / "model.safetensors.index.json";
+  std::filesystem::create_directories(index.parent_path());
+  fuzz::write_file(index, fuzz::text_of(data, size));
+  require(!SafetensorsFile::open_folder(index.parent_path()).ok(),
+          "no shard lies in the folder, or is read from another");
   fuzz::write_file(path, fuzz::text_of(data, size));
   auto file = SafetensorsFile::open(path);
   if (!file.ok()) return 0;

@@ -280,7 +280,9 @@ TEST(Safetensors, FoldersWithoutAModelAreRefused) {
         {R"({"weight_map": {"a": "../a.safetensors"}})", "names no file for the tensor 'a'"},
         {R"({"weight_map": {"a": "/a.safetensors"}})", "names no file for the tensor 'a'"},
         {R"({"weight_map": {"a": ".."}})", "names no file for the tensor 'a'"},
-        {R"({"weight_map": {"a": ""}})", "names no file for the tensor 'a'"}}) {
+        {R"({"weight_map": {"a": ""}})", "names no file for the tensor 'a'"},
+        {R"({"weight_map": {"": "../a.safetensors"}})", "names no file for the tensor ''"},
+        {R"({"weight_map": {"": "/a.safetensors"}})", "names no file for the tensor ''"}}) {
     tests::write_file(folder / name, content);
     EXPECT_TRUE(is_refused(open(), ErrorCode::kInvalidArgument, {name + ": ", words})) << content;
   }
