@@ -11,10 +11,10 @@ namespace vkattn::c {
 
 /// A set of addresses. Looking one up takes no lock, as recording may not wait; changes take one.
 /// It has tables of open addressing, each twice as large as the one before, and each at most half full. A
-/// slot is null or holds an address. An address that is taken back becomes kTaken, or null where the next slot
-/// is null. So every slot from the first one of an address to its own is not null while it is there, a search
-/// ends at a null, and it finds every address that is there while others come and go. The tables grow with
-/// the number of addresses at a time, not with the number that ever came.
+/// slot is null or holds an address. An address that is taken back becomes kTaken, or null where the next
+/// slot is null. So every slot from the first one of an address to its own is not null while it is there, a
+/// search ends at a null, and it finds every address that is there while others come and go. The tables grow
+/// with the number of addresses at a time, not with the number that ever came.
 class LiveHandles {
  public:
   LiveHandles() = default;
