@@ -109,14 +109,19 @@ def test_other_threads_run_meanwhile(qkv):
     arrays, duration = seconds_of_work(qkv)
     if duration < 0.05:
         pytest.skip("the device is too fast to see")
-    thread = threading.Thread(target=vkattn.attention, args=arrays)
-    thread.start()
-    steps = 0
-    while thread.is_alive():
-        time.sleep(0.001)
-        steps += 1
-    thread.join()
-    assert steps > 5  # if the call held the interpreter's lock, it would be one or two
+
+    def steps_beside_a_call():
+        thread = threading.Thread(target=vkattn.attention, args=arrays)
+        thread.start()
+        steps = 0
+        while thread.is_alive():
+            time.sleep(0.001)
+            steps += 1
+        thread.join()
+        return steps
+
+    # If calls held the interpreter's lock, each would leave time for one to five. A busy machine may delay this thread.
+    assert any(steps_beside_a_call() > 10 for _ in range(5))
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs pthread_kill")

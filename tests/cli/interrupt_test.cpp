@@ -70,8 +70,8 @@ void expect_clean_end(const std::string& command, int signal, const TempFolder& 
 }
 
 TEST_F(ToolRun, LeavesNoFileWhereInterrupted) {
-  write_inputs({2, 4, 700, 64}, {2, 2, 700, 64},
-               {2, 2, 700, 64});  // the run takes a second or two with its check
+  // The run would take ten seconds with its check: a busy machine may delay the signal by a second or two.
+  write_inputs({2, 4, 2000, 64}, {2, 2, 2000, 64}, {2, 2, 2000, 64});
   for (const int signal : {SIGINT, SIGTERM, SIGQUIT}) {
     const TempFolder outputs;
     const std::string command = "run --check --query " + file("query").string() + " --key " +

@@ -11,7 +11,7 @@ namespace {
 using ToolReport = ToolOnDevice;
 
 TEST_F(ToolReport, WritesAPageAndItsNumbers) {
-  const std::string out = printed("report --minutes 0.1 --output mine/new");
+  const std::string out = printed("report --minutes 0.1 --output mine/new", kUnrolledLoops);
   EXPECT_TRUE(has(out, "0 went wrong"));
   EXPECT_TRUE(out.starts_with("Nothing was checked") ||
               out.starts_with("Everything that was checked is right"))
