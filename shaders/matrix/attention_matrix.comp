@@ -19,6 +19,9 @@
 //   stages         each multiply-add reads 2 / kSubgroupRows bytes of K or V = 1/8; each row and key has 6 bytes of
 //                  score and probability, shared by all dims of both products = 6/256
 //
+// Lost by compilers (docs/trials/gpu_compilers.md): queries in shared memory on RDNA3, half of the workgroups of a WGP at 128
+// dims; 16 keys a tile, a sixth more for each key; S^T = K Q^T by columns, 396 instructions of a tile in place of 304 there.
+//
 // Each subgroup owns whole rows, so that softmax state never crosses subgroups and a tile takes two workgroup barriers.
 // Scores and sums are float32, operands 16-bit.
 //
