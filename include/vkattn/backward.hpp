@@ -81,8 +81,8 @@ struct BackwardTensors {
 [[nodiscard]] std::vector<KernelSupport> kernel_support(const BackwardDesc& desc,
                                                         const Capabilities& capabilities);
 
-/// Every kernel that takes the problem on this device, each with its own block sizes (TileSizes{}), and behind
-/// it with others that can be asked for (PlanOptions::tile). The default comes first.
+/// Every kernel that takes the problem on this device, each with its own block sizes (TileSizes{}), and
+/// behind it with others that can be asked for (PlanOptions::tile). The default comes first.
 [[nodiscard]] std::vector<KernelTile> tuning_candidates(const BackwardDesc& desc,
                                                         const Capabilities& capabilities);
 

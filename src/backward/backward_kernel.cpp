@@ -206,8 +206,8 @@ Result<BackwardKernel> configured(const NamedKernel& kernel, const BackwardDesc&
   if (tile != nullptr && !takes_tile) {
     return unsupported("has block sizes of its own for gradients, and takes no others");
   }
-  auto made = takes_tile ? kernel.configure_tile(desc, capabilities, tile)
-                         : kernel.configure(desc, capabilities);
+  auto made =
+      takes_tile ? kernel.configure_tile(desc, capabilities, tile) : kernel.configure(desc, capabilities);
   if (!made) return made;
   made->name = kernel.name;
   made->numbers.name = "row numbers";
@@ -230,8 +230,9 @@ std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabi
 Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
                                                  const PlanOptions& options) {
   const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
-  return select_first(ordered(desc.attention, capabilities), options, "these gradients",
-                      [&](const NamedKernel& kernel) { return configured(kernel, desc, capabilities, tile); });
+  return select_first(
+      ordered(desc.attention, capabilities), options, "these gradients",
+      [&](const NamedKernel& kernel) { return configured(kernel, desc, capabilities, tile); });
 }
 
 PassConfig configure_mask_sums(const BackwardDesc& desc, const Capabilities& capabilities) {
@@ -267,7 +268,8 @@ std::vector<KernelTile> tuning_candidates(const BackwardDesc& desc, const Capabi
   if (!validate(desc)) return candidates;
   const BackwardDesc resolved = desc.resolved();
   for (const detail::NamedKernel& kernel : detail::ordered(resolved.attention, capabilities)) {
-    if (detail::configured(kernel, resolved, capabilities)) candidates.push_back({std::string(kernel.name), {}});
+    if (detail::configured(kernel, resolved, capabilities))
+      candidates.push_back({std::string(kernel.name), {}});
     if (kernel.configure_tile == nullptr || capabilities.is_cpu()) continue;
     for (const TileSizes& tile : detail::staged_backward_tiles()) {
       if (detail::configured(kernel, resolved, capabilities, &tile))

@@ -19,8 +19,8 @@ namespace vkattn::detail {
 
 namespace {
 
-// 32-bit registers of an invocation: what NVIDIA's GPUs have, and what matrices of the staged form take of them
-// before the owned rows of V or dO go to shared memory.
+// 32-bit registers of an invocation: what NVIDIA's GPUs have, and what matrices of the staged form take of
+// them before the owned rows of V or dO go to shared memory.
 constexpr std::uint32_t kRegisters = 255;
 constexpr std::uint32_t kMaxHeldRegisters = 224;
 // Dims of one matrix of the staged form: operands go from shared memory to a product, a few registers at a
@@ -41,7 +41,8 @@ struct PairBlockEntry {
   PairBlock rows, keys;
 };
 
-// Chosen on an H100. The block of lavapipe is small, as its compiler takes seconds for functions of an element.
+// Chosen on an H100. The block of lavapipe is small, as its compiler takes seconds for functions of an
+// element.
 constexpr std::array kPairBlocks{
     PairBlockEntry{false, 64, {0, 128, 64, 32}, {0, 128, 64, 64}},
     PairBlockEntry{false, 128, {0, 128, 64, 32}, {0, 128, 64, 32}},
@@ -70,8 +71,8 @@ struct PairPass {
   [[nodiscard]] bool is_staged() const { return block.subgroups != 0; }
   // Rows or keys of a workgroup.
   [[nodiscard]] std::uint32_t owned() const { return block.owned * std::max(block.subgroups, 1U); }
-  // Registers of an invocation of the staged form: sums, owned operands, pairs and units; an operand on its way
-  // from the stage; rows on their way to it. A register holds two 16-bit elements.
+  // Registers of an invocation of the staged form: sums, owned operands, pairs and units; an operand on its
+  // way from the stage; rows on their way to it. A register holds two 16-bit elements.
   [[nodiscard]] std::uint32_t held_registers() const {
     const std::uint32_t sums = owns_keys ? head_dims + value_dims : head_dims;
     const std::uint32_t operands = head_dims + (values_staged ? value_block : value_dims);
@@ -146,8 +147,8 @@ Result<PairPass> find_pass(const AttentionDesc& desc, const Capabilities& capabi
     if (limits) return pass;
   }
   if (!limits) return no_block_fits(limits);
-  return unsupported("no block fits the device's flexible matrices of ", name(desc.query.type),
-                     " (at most ", capabilities.max_flexible_matrix_dimension, " rows or columns)");
+  return unsupported("no block fits the device's flexible matrices of ", name(desc.query.type), " (at most ",
+                     capabilities.max_flexible_matrix_dimension, " rows or columns)");
 }
 
 // Gradients of masks and slopes are sums over pairs, which this form does not keep.
@@ -231,8 +232,7 @@ BackwardKernel kernel_of(const BackwardDesc& desc, const PairPass& rows, const P
   kernel.row_tile = rows.owned();
   kernel.key_tile = keys.owned();
   if (rows.is_staged())
-    kernel.tile = {
-        .subgroups = rows.block.subgroups, .rows = keys.block.visited, .keys = rows.block.visited};
+    kernel.tile = {.subgroups = rows.block.subgroups, .rows = keys.block.visited, .keys = rows.block.visited};
   kernel.keeps_pairs = false;
   kernel.may_keep_gradients = true;
   kernel.packs_heads = false;
@@ -266,7 +266,9 @@ Result<BackwardKernel> sized_kernel(const BackwardDesc& desc, const Capabilities
 
 }  // namespace
 
-std::span<const TileSizes> staged_backward_tiles() { return kStagedTiles; }
+std::span<const TileSizes> staged_backward_tiles() {
+  return kStagedTiles;
+}
 
 Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc, const Capabilities& capabilities,
                                                   const TileSizes* tile) {
@@ -276,8 +278,7 @@ Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc, cons
   if (Result<void> s = check_types(desc, is_staged); !s) return s.error();
   if (Result<void> s = check_matrix2_features(capabilities, desc.attention.query.type); !s) return s.error();
   if (is_staged) {
-    const Result<void> votes =
-        need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
+    const Result<void> votes = need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
     if (!votes) return votes.error();
   } else {
     if (Result<void> s = check_workgroup_matrix_features(capabilities); !s) return s.error();

@@ -52,10 +52,8 @@ std::vector<TuningResult> gradients_and_products() {
                         "lane", 2};
   };
   const TileSizes staged{.subgroups = 4, .rows = 16, .keys = 32};
-  return {{TunedBackward{"gradients", parsed("h8 512x512 d64 causal").desc, "lane", 128, {}, staged},
-           1,
-           "lane",
-           2},
+  return {{TunedBackward{"gradients", parsed("h8 512x512 d64 causal").desc, "lane", 128, {}, staged}, 1,
+           "lane", 2},
           products("matmul 512x256x1024 f16", 1),
           products("matmul 512x256x1024 f16 transposed=a", 4),
           products("matmul 512x256x1024 f16 b=q8_0", 8)};
