@@ -113,9 +113,9 @@ void begin_block(uint first) {
 //   load_owned_NAME       kOwned rows from first_owned on
 //   load_visited_NAME     kVisited rows from first_visited on
 //   load_transposed_NAME  these visited rows, transposed
-// Zeros stand for rows that do not exist, for visited rows from visited_end on, and for dims beyond the last. If `whole` says
-// that there are no such rows, and if there are no such dims, nothing is tested. These are macros, as a function cannot take a
-// buffer.
+// Zeros stand for rows that do not exist, for dims beyond the last, and in workgroup scope for visited rows from visited_end
+// on. If `whole` says that there are no such rows, and if there are no such dims, nothing is tested. These are macros, as a
+// function cannot take a buffer.
 #if VKATTN_MATRIX2_STAGED
 // A function fetches owned rows by element, once for all steps.
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \

@@ -5,7 +5,7 @@
 //   void fetch_step(first)    rows from `first` on into registers, if there are any
 //   void end_step()           from registers to the stage; a step has these two barriers
 //   void stage_owned_values(), load_staged_values(values, b)   owned rows that stay in shared memory (kValuesStaged)
-// Rows from visited_end on are not read, and zeros stand for them.
+// Rows from visited_end on are not read: the last row stands for them, and pairs with them have no factors.
 #ifndef VKATTN_BACKWARD_VISITED_STAGE
 #define VKATTN_BACKWARD_VISITED_STAGE
 
@@ -62,17 +62,14 @@ void fetch_step(uint first) {
   if (first >= visited_end) return;
   [[unroll]] for (uint f = 0; f < kHeadFetches; ++f) {
     const uint i = unit_of_share(f, kVisited * kHeadVectors, kThreads);
-    const uint row = first + i / kHeadVectors;
-    const uvec4 elements = visited_head_bits8(min(row, visited_end - 1u), i % kHeadVectors * 8u);
-    head_fetch[f] = mix(uvec4(0u), elements, bvec4(row < visited_end));
+    const uint row = min(first + i / kHeadVectors, visited_end - 1u);
+    head_fetch[f] = visited_head_bits8(row, i % kHeadVectors * 8u);
   }
   if (!kVisitsValues) return;
   [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
     const uint i = unit_of_share(f, kVisited * kValueVectors, kThreads);
-    const uint row = first + i / kValueVectors;
-    const uvec4 elements =
-        value_bits8_of(VKATTN_OWNS_KEYS == 0, min(row, visited_end - 1u), i % kValueVectors * 8u);
-    value_fetch[f] = mix(uvec4(0u), elements, bvec4(row < visited_end));
+    const uint row = min(first + i / kValueVectors, visited_end - 1u);
+    value_fetch[f] = value_bits8_of(VKATTN_OWNS_KEYS == 0, row, i % kValueVectors * 8u);
   }
 }
 
