@@ -21,11 +21,6 @@ NumberOption parts_option(Operation operation) {
 }
 
 Result<void> read_tile(std::string_view text, Operation operation, PlanOptions& options) {
-  if (operation == Operation::kBackward) {
-    return Error{ErrorCode::kInvalidArgument,
-                 {},
-                 "the backward pass has block sizes of its own for each device, and none can be given"};
-  }
   if (operation == Operation::kMatmul) {
     const auto for_each = [](auto& tile, auto&& visit) { detail::for_each_size(tile, visit); };
     const auto tile =

@@ -79,8 +79,9 @@ std::vector<Candidate> candidates_of(const Problem& problem, const Capabilities&
         add(each.kernel).matmul_tile = each.tile;
       break;
     case Operation::kBackward:
-      for (const KernelSupport& each : kernel_support(with_all_gradients(problem.desc), device)) {
-        if (each.reason.empty()) (void)add(each.kernel);
+      for (const KernelTile& each : tuning_candidates(with_all_gradients(problem.desc), device)) {
+        PlanOptions& plan = add(each.kernel);
+        if (each.tile != TileSizes{}) plan.tile = each.tile;
       }
       break;
   }
@@ -95,7 +96,7 @@ decltype(detail::TuningResult::tuned) tuned_of(const Problem& problem, const Pla
     case Operation::kMatmul:
       return TunedMatmul{label, problem.matmul, {best.kernel, best.matmul_tile.value()}, best.*cut};
     case Operation::kBackward:
-      return TunedBackward{label, problem.desc, best.kernel, best.*cut, {}};
+      return TunedBackward{label, problem.desc, best.kernel, best.*cut, {}, best.tile};
     case Operation::kForward:
       break;
   }

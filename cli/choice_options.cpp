@@ -22,7 +22,8 @@ struct ChoiceRow {
 constexpr ChoiceRow kTile{
     "--tile", &ChoiceArguments::tile, "SIZES",
     "Use these block sizes or fail: threads=256,columns=16,rows=4 and so on, as vkattn tune prints "
-    "them, of a matmul threads=64,rows=4,columns=4,inner=16; needs --kernel"};
+    "them, of a matmul threads=64,rows=4,columns=4,inner=16, of gradients "
+    "subgroups=4,rows=32,keys=32; needs --kernel"};
 constexpr ChoiceRow kParts{
     "--kv-splits", &ChoiceArguments::parts, "N",
     "Cut the keys, of a matmul its inner dimension, into so many parts, default: by the library's rule"};

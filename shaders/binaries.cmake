@@ -33,10 +33,9 @@ vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matri
 # A pass that serves such binaries and is useless without them.
 vkattn_form(for_matrix2 GLSL_EXTENSIONS GL_NV_cooperative_matrix2)
 vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
-# A function fetches operands by element into matrices of subgroup scope, for tests on CPU implementations.
-vkattn_form(fetched DEFINES VKATTN_MATRIX2_FETCHED=1)
 # Matrices of subgroup scope, from shared memory.
 vkattn_form(staged DEFINES VKATTN_MATRIX2_STAGED=1)
+vkattn_form(votes GLSL_EXTENSIONS GL_KHR_shader_subgroup_vote)
 
 # Numbers of rows are kept in lanes, in registers of their own.
 vkattn_form(lanes DEFINES VKATTN_MATRIX2_ROWS_IN_LANES=1
@@ -105,10 +104,10 @@ backward(matrix_keys_bfloat16   matrix_keys.comp  FORM 16bit matrix bfloat16)
 backward(row_numbers            row_numbers.comp  FORM 16bit for_matrix2)
 backward(matrix2_rows           matrix2_rows.comp FORM 16bit matrix matrix2 workgroup)
 backward(matrix2_rows_bfloat16  matrix2_rows.comp FORM 16bit matrix matrix2 workgroup bfloat16)
-backward(matrix2_rows_fetched   matrix2_rows.comp FORM 16bit matrix matrix2 fetched)
+backward(matrix2_rows_staged    matrix2_rows.comp FORM 16bit matrix matrix2 staged votes)
 backward(matrix2_keys           matrix2_keys.comp FORM 16bit matrix matrix2 workgroup)
 backward(matrix2_keys_bfloat16  matrix2_keys.comp FORM 16bit matrix matrix2 workgroup bfloat16)
-backward(matrix2_keys_fetched   matrix2_keys.comp FORM 16bit matrix matrix2 fetched)
+backward(matrix2_keys_staged    matrix2_keys.comp FORM 16bit matrix matrix2 staged votes)
 backward(mask                   mask_sums.comp    FORM 16bit)
 backward(mask_words             mask_sums.comp)
 backward(heads                  head_sums.comp)

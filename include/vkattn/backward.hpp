@@ -81,6 +81,11 @@ struct BackwardTensors {
 [[nodiscard]] std::vector<KernelSupport> kernel_support(const BackwardDesc& desc,
                                                         const Capabilities& capabilities);
 
+/// Every kernel that takes the problem on this device, each with its own block sizes (TileSizes{}), and
+/// behind it with others that can be asked for (PlanOptions::tile). The default comes first.
+[[nodiscard]] std::vector<KernelTile> tuning_candidates(const BackwardDesc& desc,
+                                                        const Capabilities& capabilities);
+
 /// A plan of gradients: passes over chunks of the keys, with the same pipelines for all chunks. Each tensor
 /// must fit maxStorageBufferRange.
 class BackwardPlan : public PlanOf<BackwardPlan, BackwardDesc, BackwardTensors> {
@@ -93,6 +98,8 @@ class BackwardPlan : public PlanOf<BackwardPlan, BackwardDesc, BackwardTensors> 
   /// Whether the kernel leaves gradients of scores in the workspace, for 5 products in place of 7
   /// (PlanOptions::chunk_keys).
   [[nodiscard]] bool keeps_gradients() const;
+  /// The block sizes, where PlanOptions::tile can give them; else all are 0.
+  [[nodiscard]] const TileSizes& tile() const;
   using PlanOf::range_bytes;
   /// The same for the tensors of the forward pass.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange AttentionTensors::*tensor,

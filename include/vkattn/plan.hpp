@@ -40,7 +40,8 @@ struct PlanOptions {
   /// `lane_decode`, `tile` or `matrix`.
   std::string kernel;
   /// Of attention: use these block sizes or fail; needs `kernel`. Not given: those of the tile table. The
-  /// block sizes of products are `matmul_tile`.
+  /// block sizes of products are `matmul_tile`. Of gradients `matrix2` alone takes them, for its staged form:
+  /// `subgroups`, the rows that its pass over keys visits at a time, and the keys of its pass over rows.
   std::optional<TileSizes> tile{};
   /// Measured block sizes. If a problem like this one was measured in this arithmetic, they come before the
   /// tile table. Not used if block sizes or another kernel are asked for.

@@ -9,6 +9,7 @@
 #include <vkattn/matmul_desc.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,6 +82,7 @@ struct TunedBackward {
   std::string kernel;                  ///< what took the least time
   std::uint32_t chunk_keys = 0;        ///< PlanOptions::chunk_keys; 0: by the rule
   std::vector<TunedFeature> features;  ///< as TunedProblem::features
+  std::optional<TileSizes> tile{};     ///< PlanOptions::tile; not given: the kernel's own
 };
 
 /// The same of a matrix multiplication.

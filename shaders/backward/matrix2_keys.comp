@@ -1,14 +1,14 @@
 // The keys' pass of the matrix2 form of the backward pass: a workgroup computes dK and dV of a block of keys of one KV head,
-// from all rows of the query heads that share it, in matrices that the driver spreads over the invocations. See
+// from all rows of the query heads that share it, in matrices of workgroup scope or of its subgroups. See
 // backward/matrix2_pairs.glsl.
 //
-//                  kVisited rows                            kHeadBlock dims       kValueBlock dims
-//                +---------------------------+            +----------------+    +----------------+
-//   kOwned keys  | K Q^T and V dO^T -> p, dS |  dS x Q =  | dK: one matrix |    | dV: one matrix |  = p x dO
-//                | one matrix each           |            |                |    |                |
-//                +---------------------------+            +----------------+    +----------------+
+//                  kVisited rows                            blocks of kHeadBlock dims   blocks of kValueBlock dims
+//                +---------------------------+            +----------------+          +----------------+
+//   kOwned keys  | K Q^T and V dO^T -> p, dS |  dS x Q =  | dK             |          | dV             |  = p x dO
+//                | one matrix each           |            |                |          |                |
+//                +---------------------------+            +----------------+          +----------------+
 //
-// Budget. Example: 128 invocations, 64 keys x 64 rows, kOwnerColumns = 16, 64 dims in Q, K, V and dO.
+// Budget of workgroup scope. Example: 128 invocations, 64 keys x 64 rows, kOwnerColumns = 16, 64 dims in Q, K, V and dO.
 //   registers      of an invocation: (kOwned * (kHeadBlock + kValueBlock) / 2 of K and V + kOwned * (kHeadBlock +
 //                  kValueBlock) sums + 3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the
 //                  larger of the two blocks / 2 of Q or dO) / invocations = (4096 + 8192 + 12288 + 1024 + 2048) / 128 =
@@ -16,6 +16,21 @@
 //   shared memory  the shader has none; the driver takes some
 //   memory         each multiply-add reads 2 / kOwned bytes of Q or dO, each of which is read twice, transposed and by
 //                  rows = 1/32; with kKeepsGradients it writes 1 / kHeadBlock of gradients
+//   barriers       the driver's; it moves four operands a step
+//
+// Staged. Example: 4 subgroups of 32 lanes, 16 keys each x 32 rows, 64 dims in blocks of 16.
+//   registers      of a lane: (kOwned * (dims of both sums + K and V / 2 + 3 * kVisited + kOwnerColumns) + kVisited * the
+//                  larger block / 2) / 32 + 4 * (kHeadFetches + kValueFetches) = (4864 + 256) / 32 + 16 = 176:
+//                  PairPass::held_registers(). With 128 dims, 16 rows and kValuesStaged 216
+//   shared memory  16 * (VKATTN_PAIR_VISITED_STAGE4 + VKATTN_PAIR_OWNED_STAGE4) bytes = 16 * (32 * 18 + 1) = 9,232; with
+//                  128 dims, 16 rows and kValuesStaged 16 * (16 * 34 + 64 * 17) = 26,112
+//   memory         each multiply-add reads 1 / kBlockOwned bytes of Q or dO = 1/64
+//   stages         each multiply-add reads 2 / kOwned bytes of Q or dO = 1/8; with kValuesStaged those of V dO^T also
+//                  2 / kVisited of V
+//   barriers       two a step, and two a query head
+//
+// Lost on an H100 (docs/trials/h100.md), in workgroup scope: 32 rows at 64 dims, 1020 us in place of 979; 32 keys, 1190; 64
+// rows at 128 dims, 2.20 ms in place of 1.99. Not taken, by these sums: staged with 128 dims and 32 rows, 260 registers.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -24,37 +39,47 @@
 #include "backward/step_ranges.glsl"
 #include "lib/workgroups.glsl"
 
-OwnedRows(kHeadBlock) keys;
-OwnedRows(kValueBlock) values;
-SumMatrix(kHeadBlock) key_sum;
-SumMatrix(kValueBlock) value_sum;
+SumMatrix(kValueBlock) value_sums[kValueBlocks];
 
-void visit(uint first_query, bool masked) {
+void visit(uint first_query, uint following, bool masked) {
   first_visited = first_query;
-  VisitedColumns(kHeadBlock) query_columns;
-  load_transposed_query(query_columns, !masked);
+  fetch_step(following);
   PairMatrix scores = PairMatrix(0.0);
-  scores = coopMatMulAdd(keys, query_columns, scores);
-  VisitedColumns(kValueBlock) grad_output_columns;
-  load_transposed_grad_output(grad_output_columns, !masked);
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+    VisitedColumns(kHeadBlock) query_columns;
+    load_transposed_query(query_columns, b, !masked);
+    scores = coopMatMulAdd(owned_heads[b], query_columns, scores);
+  }
   PairMatrix products = PairMatrix(0.0);
-  products = coopMatMulAdd(values, grad_output_columns, products);
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+    VisitedColumns(kValueBlock) grad_output_columns;
+    load_transposed_grad_output(grad_output_columns, b, !masked);
+    add_value_products(products, grad_output_columns, b);
+  }
   PairMatrix weights, gradients;
   finish_pairs(weights, gradients, scores, products, masked);
   if (kKeepsGradients) keep_gradients(gradients, !masked);
+  FactorMatrix factors;
   if (kHasGradValue) {
-    VisitedRows(kValueBlock) grad_outputs;
-    load_visited_grad_output(grad_outputs, !masked);
-    coopMatPerElementNV(weights, weights, weight_in_units);
-    value_sum = coopMatMulAdd(FactorMatrix(weights), grad_outputs, value_sum);
+    [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+      VisitedRows(kValueBlock) grad_outputs;
+      load_visited_grad_output(grad_outputs, b, !masked);
+      if (b == 0u) {  // while this load is on its way
+        coopMatPerElementNV(weights, weights, weight_in_units);
+        factors = FactorMatrix(weights);
+      }
+      value_sums[b] = coopMatMulAdd(factors, grad_outputs, value_sums[b]);
+    }
   }
   if (kHasGradKey) {
-    FactorMatrix factors;
-    place_gradients(factors, key_sum, gradients);
-    VisitedRows(kHeadBlock) queries;
-    load_visited_query(queries, !masked);
-    key_sum = coopMatMulAdd(factors, queries, key_sum);
+    place_gradients(factors, gradients);
+    [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+      VisitedRows(kHeadBlock) queries;
+      load_visited_query(queries, b, !masked);
+      head_sums[b] = coopMatMulAdd(factors, queries, head_sums[b]);
+    }
   }
+  end_step();
 }
 
 // Visits the rows of one query head: full steps, then the steps before and after them. Loops are tested at both ends, see
@@ -62,26 +87,36 @@ void visit(uint first_query, bool masked) {
 void visit_rows(RowRange rows) {
   const StepRange steps = step_range(int(rows.begin), int(rows.end), int(rows.full_begin), int(rows.full_end),
                                      int(kVisited), int(kVisited));
+  begin_steps(uint(first_of_steps(steps)));
   int full = steps.full_begin;
   [[dont_unroll]] while (full < steps.full_end) {
-    visit(uint(full), false);
+    visit(uint(full), uint(next_of_full(steps, full, int(kVisited))), false);
     full += int(kVisited);
     if (full >= steps.full_end) break;
   }
   int row = first_masked(steps);
   [[dont_unroll]] while (row < steps.end) {
-    visit(uint(row), true);
-    row = next_masked(steps, row, int(kVisited));
+    const int next = next_masked(steps, row, int(kVisited));
+    visit(uint(row), uint(next), true);
+    row = next;
     if (row >= steps.end) break;
   }
 }
 
+void load_owned() {
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) load_owned_key(owned_heads[b], b);
+#if VKATTN_MATRIX2_STAGED
+  stage_owned_values(uint(kv_length));
+  if (kValuesStaged) return;
+#endif
+  [[unroll]] for (uint b = 0; b < kHeldValueBlocks; ++b) load_owned_value(owned_values[b], b);
+}
+
 void visit_heads() {
-  const RowRange rows = queries_of_keys(int(first_owned), int(first_owned + kOwned), kv_length);
+  const RowRange rows = queries_of_keys(int(first_of_block), int(first_of_block + kBlockOwned), kv_length);
   if (rows.begin >= rows.end) return;
   visited_end = rows.end;
-  load_owned_key(keys);
-  load_owned_value(values);
+  load_owned();
   for (uint h = 0; h < params.heads_per_kv; ++h) {
     head = kv_head * params.heads_per_kv + h;
     first_number = workspace_row(batch, head, 0u);
@@ -89,44 +124,60 @@ void visit_heads() {
   }
 }
 
-float store_key_sum(const in uint row, const in uint dim, const in float number, const in uint key_count) {
+float store_key_sum(const in uint row, const in uint column, const in float number, const in uint key_count,
+                    const in uint first_dim) {
   const uint key = first_owned + row;
+  const uint dim = first_dim + column;
   if (key < key_count && dim < kHeadDim) {
     store_grad_key(grad_key_row(batch, kv_head, key), dim, number * backward.sum_scale);
   }
   return number;
 }
 
-float store_value_sum(const in uint row, const in uint dim, const in float number, const in uint key_count) {
+float store_value_sum(const in uint row, const in uint column, const in float number, const in uint key_count,
+                      const in uint first_dim) {
   const uint key = first_owned + row;
+  const uint dim = first_dim + column;
   if (key < key_count && dim < kValueDim) {
     store_grad_value(grad_value_row(batch, kv_head, key), dim, number * (drop_scale() / kWeightUnits));
   }
   return number;
 }
 
+void store_sums(uint key_count) {
+  if (kHasGradKey) {
+    [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+      coopMatPerElementNV(head_sums[b], head_sums[b], store_key_sum, key_count, b * kHeadBlock);
+    }
+  }
+  if (kHasGradValue) {
+    [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+      coopMatPerElementNV(value_sums[b], value_sums[b], store_value_sum, key_count, b * kValueBlock);
+    }
+  }
+}
+
 void main() {
   const uint group = workgroup_number();
-  if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices ask for
-  const uint blocks = (params.split_keys + kOwned - 1u) / kOwned;
+  if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices and barriers ask for
+  const uint blocks = (params.split_keys + kBlockOwned - 1u) / kBlockOwned;
   const uint kv_heads = params.query_heads / params.heads_per_kv;
   const uint blocks_of_chunk = backward.batch * kv_heads * blocks;
   chunk = (params.first_tile + group) / blocks_of_chunk;
   const uint unit = params.first_tile + group - chunk * blocks_of_chunk;
   const uint head_index = unit / blocks;
-  first_owned = chunk * params.split_keys + (unit - head_index * blocks) * kOwned;
+  begin_block(chunk * params.split_keys + (unit - head_index * blocks) * kBlockOwned);
   batch = head_index / kv_heads;
   kv_head = head_index - batch * kv_heads;
   begin_entry(batch, kv_head);
   kv_length = visible_kv_length(batch);
   // Keys behind a batch entry's last key get gradients of 0. If keys are packed, they belong to other entries.
   const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
-  if (first_owned >= key_count) return;
-  key_sum = SumMatrix(kHeadBlock)(0.0);
-  value_sum = SumMatrix(kValueBlock)(0.0);
+  if (first_of_block >= key_count) return;
+  begin_head_sums();
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) value_sums[b] = SumMatrix(kValueBlock)(0.0);
   begin_units();
   visit_heads();
-  leave_units(key_sum);
-  if (kHasGradKey) coopMatPerElementNV(key_sum, key_sum, store_key_sum, key_count);
-  if (kHasGradValue) coopMatPerElementNV(value_sum, value_sum, store_value_sum, key_count);
+  leave_units();
+  store_sums(key_count);
 }

@@ -1,11 +1,13 @@
-// The common part of the matrix2 form's passes. A workgroup owns kOwned rows of a query head, or kOwned keys of a KV head
-// (VKATTN_OWNS_KEYS), and visits keys or rows, kVisited at a time. One matrix holds all of their pairs. Both passes compute
-// scores and <dO, v>, so that no number of a pair goes through memory, or with kKeepsGradients the keys' pass alone, which
-// leaves gradients of scores to the rows' pass, for one chunk of the keys after another:
+// The common part of the matrix2 form's passes. A workgroup owns kBlockOwned rows of a query head, or as many keys of a KV head
+// (VKATTN_OWNS_KEYS), and visits keys or rows, kVisited at a time. Both passes compute scores and <dO, v>, so that no number of a
+// pair goes through memory, or with kKeepsGradients the keys' pass alone, which leaves gradients of scores to the rows' pass, for
+// one chunk of the keys after another:
 //   scores    = owned Q or K times visited K or Q, transposed
 //   products  = owned dO or V times visited V or dO, transposed
 //   sums     += factors of pairs times visited rows
-// The driver spreads matrices over the workgroup and moves them through shared memory as it chooses.
+// In workgroup scope one matrix holds all pairs of a step. The driver spreads matrices over the workgroup and moves them through
+// shared memory as it chooses; it loads each visited operand twice from memory, once transposed. In the staged form each subgroup
+// owns kOwned rows or keys, and the workgroup stages one copy of the visited rows, which is read by columns and by rows.
 //
 // As float16 operands, gradients of scores are multiples of their owner's unit, see backward/units.glsl. bfloat16 has the
 // range of float32 and needs no units.
@@ -32,12 +34,16 @@
 #define VKATTN_OWNS_KEYS 0
 #endif
 
-// 1: a function fetches operands by element into matrices of subgroup scope, for devices without tensor addressing and
-// workgroup scope. This is slow, but can show that the rest is right.
-#ifndef VKATTN_MATRIX2_FETCHED
-#define VKATTN_MATRIX2_FETCHED 0
+// The staged form. It needs neither tensor addressing nor workgroup scope.
+#ifndef VKATTN_MATRIX2_STAGED
+#define VKATTN_MATRIX2_STAGED 0
 #endif
-#if VKATTN_MATRIX2_FETCHED
+#if VKATTN_MATRIX2_STAGED
+#extension GL_KHR_shader_subgroup_vote : require
+#include "lib/matrix_barriers.glsl"
+#include "lib/shares.glsl"
+#include "lib/tensor_bits.glsl"
+#include "shared/shared_memory.h"
 #define VKATTN_PAIR_SCOPE gl_ScopeSubgroup
 #else
 #define VKATTN_PAIR_SCOPE gl_ScopeWorkgroup
@@ -47,11 +53,25 @@
 layout(local_size_x = 128, local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_STEP_OWNED) const uint kOwned = 32;
 layout(constant_id = VKATTN_SPEC_STEP_VISITED) const uint kVisited = 32;
-layout(constant_id = VKATTN_SPEC_PAIR_HEAD_BLOCK) const uint kHeadBlock = 32;    // head_dim, padded for matrices
-layout(constant_id = VKATTN_SPEC_PAIR_VALUE_BLOCK) const uint kValueBlock = 32;  // value_dim, padded for matrices
+layout(constant_id = VKATTN_SPEC_PAIR_HEAD_BLOCK) const uint kHeadBlock = 32;    // dims of a matrix; in workgroup scope all
+layout(constant_id = VKATTN_SPEC_PAIR_VALUE_BLOCK) const uint kValueBlock = 32;  // likewise of V and dO
 layout(constant_id = VKATTN_SPEC_PAIR_OWNER_COLUMNS) const uint kOwnerColumns = 32;
 
 layout(constant_id = VKATTN_SPEC_KEEPS_GRADIENTS) const bool kKeepsGradients = false;
+
+const uint kHeadBlocks = (kHeadDim + kHeadBlock - 1) / kHeadBlock;
+const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
+#if VKATTN_MATRIX2_STAGED
+layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
+layout(constant_id = VKATTN_SPEC_MATRIX2_SUBGROUPS) const uint kSubgroups = 4;
+// Whether the owned rows of V or dO stay in shared memory, for want of registers.
+layout(constant_id = VKATTN_SPEC_PAIR_VALUES_STAGED) const bool kValuesStaged = false;
+const uint kBlockOwned = kSubgroups * kOwned;
+const uint kHeldValueBlocks = kValuesStaged ? 1 : kValueBlocks;
+#else
+const uint kBlockOwned = kOwned;
+const uint kHeldValueBlocks = kValueBlocks;
+#endif
 
 #define VKATTN_PAIR_MATRIX(ELEMENT, ROWS, COLUMNS, USE) coopmat<ELEMENT, VKATTN_PAIR_SCOPE, ROWS, COLUMNS, USE>
 #define OwnedRows(DIMS) VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kOwned, DIMS, gl_MatrixUseA)
@@ -72,67 +92,65 @@ uint chunk;         // of the keys
 uint batch, head, kv_head;
 uint first_number;  // of the head's rows, in row_numbers
 int kv_length;      // of the batch entry
-uint first_owned, first_visited;
-uint visited_end;   // rows or keys from here on are never read, as they may hold NaN
+uint first_of_block;  // of the owned rows or keys of the workgroup
+uint first_owned;     // of those of the matrices
+uint first_visited;
+uint visited_end;     // rows or keys from here on are never read, as they may hold NaN
+
+// Places the workgroup, and the subgroups within its block.
+void begin_block(uint first) {
+  first_of_block = first;
+#if VKATTN_MATRIX2_STAGED
+  first_owned = first + gl_SubgroupID * kOwned;
+#else
+  first_owned = first;
+#endif
+}
 
 // --- Loads ---
 
-// For each input NAME, whose head begins at element BASE and has END rows:
-//   load_owned_NAME       kOwned rows from first_owned on, all dims
-//   load_visited_NAME     kVisited rows from first_visited on, all dims
+// For each input NAME, whose head begins at element BASE and has END rows, a block of dims of
+//   load_owned_NAME       kOwned rows from first_owned on
+//   load_visited_NAME     kVisited rows from first_visited on
 //   load_transposed_NAME  these visited rows, transposed
-// Zeros stand for rows that do not exist, for visited rows from visited_end on, and for dims beyond the last. If `whole` says
-// that there are no such rows, and if there are no such dims, nothing is tested. These are macros, as a function cannot take a
-// buffer.
-#if VKATTN_MATRIX2_FETCHED
+// Zeros stand for rows that do not exist, for dims beyond the last, and in workgroup scope for visited rows from visited_end
+// on. If `whole` says that there are no such rows, and if there are no such dims, nothing is tested. These are macros, as a
+// function cannot take a buffer.
+#if VKATTN_MATRIX2_STAGED
+// A function fetches owned rows by element, once for all steps.
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
-  float fetch_##NAME(const in uint row, const in uint dim, const in float element, const in uint first,                \
-                     const in uint end) {                                                                              \
+  float fetch_##NAME(const in uint row, const in uint column, const in float element, const in uint first,             \
+                     const in uint end, const in uint first_dim) {                                                     \
+    const uint dim = first_dim + column;                                                                               \
     return first + row < end && dim < DIMS ? NAME##_at((BASE) + (first + row) * (STRIDE), dim) : 0.0;                  \
   }                                                                                                                    \
-  float fetch_transposed_##NAME(const in uint dim, const in uint row, const in float element, const in uint first,     \
-                                const in uint end) {                                                                   \
-    return fetch_##NAME(row, dim, element, first, end);                                                                \
-  }                                                                                                                    \
-  void load_owned_##NAME(out OwnedRows(BLOCK) rows) {                                                                  \
+  void load_owned_##NAME(out OwnedRows(BLOCK) rows, uint block) {                                                      \
     SumMatrix(BLOCK) fetched = SumMatrix(BLOCK)(0.0);                                                                  \
-    coopMatPerElementNV(fetched, fetched, fetch_##NAME, first_owned, END);                                             \
+    coopMatPerElementNV(fetched, fetched, fetch_##NAME, first_owned, END, block * BLOCK);                              \
     rows = OwnedRows(BLOCK)(fetched);                                                                                  \
-  }                                                                                                                    \
-  void load_visited_##NAME(out VisitedRows(BLOCK) rows, bool whole) {                                                  \
-    VKATTN_PAIR_MATRIX(float, kVisited, BLOCK, gl_MatrixUseAccumulator) fetched =                                      \
-        VKATTN_PAIR_MATRIX(float, kVisited, BLOCK, gl_MatrixUseAccumulator)(0.0);                                      \
-    coopMatPerElementNV(fetched, fetched, fetch_##NAME, first_visited, visited_end);                                   \
-    rows = VisitedRows(BLOCK)(fetched);                                                                                \
-  }                                                                                                                    \
-  void load_transposed_##NAME(out VisitedColumns(BLOCK) columns, bool whole) {                                         \
-    VKATTN_PAIR_MATRIX(float, BLOCK, kVisited, gl_MatrixUseAccumulator) fetched =                                      \
-        VKATTN_PAIR_MATRIX(float, BLOCK, kVisited, gl_MatrixUseAccumulator)(0.0);                                      \
-    coopMatPerElementNV(fetched, fetched, fetch_transposed_##NAME, first_visited, visited_end);                        \
-    columns = VisitedColumns(BLOCK)(fetched);                                                                          \
   }
 #else
-#define VKATTN_PAIR_LOAD(MATRIX, CLAMP, NAME, DIMS, BLOCK, BASE, STRIDE, END, FIRST, ROWS, VIEW)                       \
+#define VKATTN_PAIR_LOAD(MATRIX, CLAMP, NAME, DIMS, BLOCK, BASE, STRIDE, END, FIRST, ROWS, FIRST_DIM, VIEW)            \
   VKATTN_LOAD_TENSOR(MATRIX, CLAMP, NAME##_quads, BASE, tensor_row_stride(STRIDE, DIMS, true), DIMS, END, FIRST, ROWS, \
-                     0, BLOCK, VIEW)
-#define VKATTN_PAIR_LOAD_VISITED(MATRIX, WHOLE, NAME, DIMS, BLOCK, BASE, STRIDE, VIEW)                                 \
-  if (WHOLE && DIMS == BLOCK) {                                                                                        \
+                     FIRST_DIM, BLOCK, VIEW)
+#define VKATTN_PAIR_LOAD_VISITED(MATRIX, WHOLE, NAME, DIMS, BLOCK, BASE, STRIDE, FIRST_DIM, VIEW)                      \
+  if (WHOLE && DIMS % BLOCK == 0) {                                                                                    \
     VKATTN_PAIR_LOAD(MATRIX, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,   \
-                     first_visited, kVisited, VIEW)                                                                    \
+                     first_visited, kVisited, FIRST_DIM, VIEW)                                                         \
   } else {                                                                                                             \
     VKATTN_PAIR_LOAD(MATRIX, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,    \
-                     first_visited, kVisited, VIEW)                                                                    \
+                     first_visited, kVisited, FIRST_DIM, VIEW)                                                         \
   }
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
-  void load_owned_##NAME(out OwnedRows(BLOCK) rows) {                                                                  \
+  void load_owned_##NAME(out OwnedRows(BLOCK) rows, uint block) {                                                      \
     VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, END, first_owned, \
-                     kOwned, AS_IT_IS)                                                                                 \
+                     kOwned, block * BLOCK, AS_IT_IS)                                                                  \
   }                                                                                                                    \
-  void load_visited_##NAME(out VisitedRows(BLOCK) rows, bool whole) {                                                  \
-    VKATTN_PAIR_LOAD_VISITED(rows, whole, NAME, DIMS, BLOCK, BASE, STRIDE, AS_IT_IS)                                   \
+  void load_visited_##NAME(out VisitedRows(BLOCK) rows, uint block, bool whole) {                                      \
+    VKATTN_PAIR_LOAD_VISITED(rows, whole, NAME, DIMS, BLOCK, BASE, STRIDE, block * BLOCK, AS_IT_IS)                    \
   }                                                                                                                    \
-  void load_transposed_##NAME(out VisitedColumns(BLOCK) columns, bool whole) {                                         \
-    VKATTN_PAIR_LOAD_VISITED(columns, whole, NAME, DIMS, BLOCK, BASE, STRIDE, TRANSPOSED)                              \
+  void load_transposed_##NAME(out VisitedColumns(BLOCK) columns, uint block, bool whole) {                             \
+    VKATTN_PAIR_LOAD_VISITED(columns, whole, NAME, DIMS, BLOCK, BASE, STRIDE, block * BLOCK, TRANSPOSED)               \
   }
 #endif
 
@@ -143,6 +161,37 @@ VKATTN_PAIR_LOADS(grad_output, kValueDim, kValueBlock, grad_output_row(batch, he
 VKATTN_PAIR_LOADS(key, kHeadDim, kHeadBlock, key_row(batch, kv_head, 0u), params.key_row_stride, uint(kv_length))
 VKATTN_PAIR_LOADS(value, kValueDim, kValueBlock, value_row(batch, kv_head, 0u), params.value_row_stride,
                   uint(kv_length))
+
+#if VKATTN_MATRIX2_STAGED
+#include "backward/visited_stage.glsl"
+#else
+void begin_steps(uint first) {}
+void fetch_step(uint first) {}
+void end_step() {}
+#endif
+
+// --- Operands that a workgroup owns, and sums ---
+
+OwnedRows(kHeadBlock) owned_heads[kHeadBlocks];         // K, or Q
+OwnedRows(kValueBlock) owned_values[kHeldValueBlocks];  // V, or dO
+SumMatrix(kHeadBlock) head_sums[kHeadBlocks];           // dK, or dQ
+
+// products += owned values times a block of visited ones, transposed.
+void add_value_products(inout PairMatrix products, VisitedColumns(kValueBlock) columns, uint block) {
+#if VKATTN_MATRIX2_STAGED
+  if (kValuesStaged) {
+    OwnedRows(kValueBlock) values;
+    load_staged_values(values, block);
+    products = coopMatMulAdd(values, columns, products);
+    return;
+  }
+#endif
+  products = coopMatMulAdd(owned_values[block], columns, products);
+}
+
+void begin_head_sums() {
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = SumMatrix(kHeadBlock)(0.0);
+}
 
 // --- Functions of a pair: their arguments are its place in the matrix, its number there, and what the caller adds ---
 
@@ -266,17 +315,30 @@ OwnerMatrix units;  // of gradients
 
 void begin_units() { units = OwnerMatrix(power_of_two(int(kLeastUnit))); }
 
-// Turns a step's gradients into operands. It rescales `sum`, which was in the old units, to the new ones.
-void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, PairMatrix gradients) {
+// Whether a sum has a factor. Subgroups of the staged form vote.
+bool is_changed(OwnerMatrix changes) {
+#if VKATTN_MATRIX2_STAGED
+  bool changed = false;
+  [[unroll]] for (int i = 0; i < changes.length(); ++i) changed = changed || changes[i] != 1.0;
+  return subgroupAny(changed);
+#else
+  return true;
+#endif
+}
+
+// Turns a step's gradients into operands. It rescales the sums, which were in the old units, to the new ones.
+void place_gradients(out FactorMatrix factors, PairMatrix gradients) {
 #if !VKATTN_MATRIX_BFLOAT16
   OwnerMatrix largest, raised, changes;
   coopMatReduceNV(largest, gradients, gl_CooperativeMatrixReduceRowNV, larger_magnitude);
   coopMatPerElementNV(raised, units, raise_owner_unit, largest);
   coopMatPerElementNV(changes, units, change_of_owner_unit, raised);
   units = raised;
-  SumMatrix(kHeadBlock) sum_changes;
-  VKATTN_SPREAD_ROWS(sum_changes, changes);
-  sum = sum * sum_changes;
+  if (is_changed(changes)) {
+    SumMatrix(kHeadBlock) sum_changes;
+    VKATTN_SPREAD_ROWS(sum_changes, changes);
+    [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = head_sums[b] * sum_changes;
+  }
   PairMatrix pair_units;
   VKATTN_SPREAD_ROWS(pair_units, units);
   coopMatPerElementNV(gradients, gradients, in_units, pair_units);
@@ -284,15 +346,16 @@ void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, 
   factors = FactorMatrix(gradients);
 }
 
-// Takes the units out of a sum of gradients, and multiplies it by the operands' scale, which the operands have not had.
-void leave_units(inout SumMatrix(kHeadBlock) sum) {
+// Takes the units out of the sums of gradients, and multiplies them by the operands' scale, which the operands have not had.
+void leave_units() {
 #if !VKATTN_MATRIX_BFLOAT16
   SumMatrix(kHeadBlock) sum_units;
   VKATTN_SPREAD_ROWS(sum_units, units);
   if (kScaledFactors > 1u) sum_units = sum_units * backward.operand_scale;
-  sum = sum * sum_units;
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = head_sums[b] * sum_units;
 #else
-  if (kScaledFactors > 1u) sum = sum * backward.operand_scale;
+  if (kScaledFactors <= 1u) return;
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = head_sums[b] * backward.operand_scale;
 #endif
 }
 

@@ -19,6 +19,10 @@
 //                  = 16 * (64 * 5 + 32 * 17 + 16 + 256 + 32) = 18,688
 //   memory         each multiply-add reads 2 / kOwned bytes of Q or dO + 4 / dims of pairs = 1/32 + 1/32
 //   stages         each multiply-add reads 2 / (dims of a subgroup) + 2 / (keys of a subgroup) bytes = 1/32 + 1/16
+//   barriers       three a step
+//
+// Lost by compilers (docs/trials/gpu_compilers.md): rows in lines on AMD, 136 loads of the stage in place of 24; a choice between
+// p and dS for each pair, latency 17298 in place of 8572.
 //
 // The rows' pass has left probabilities (p) and gradients of scores (dS) in the workspace. A thread has the factors of one
 // key, four rows at a time; neighbouring threads have neighbouring keys.

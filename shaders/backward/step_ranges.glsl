@@ -25,6 +25,14 @@ StepRange step_range(int begin, int end, int full_begin, int full_end, int maske
 
 int first_masked(StepRange steps) { return steps.begin == steps.full_begin ? steps.full_end : steps.begin; }
 
+// The first step, and the step after a full one. Masked steps come last.
+int first_of_steps(StepRange steps) { return steps.full_begin < steps.full_end ? steps.full_begin : first_masked(steps); }
+
+int next_of_full(StepRange steps, int at, int full_step) {
+  const int next = at + full_step;
+  return next < steps.full_end ? next : first_masked(steps);
+}
+
 int next_masked(StepRange steps, int at, int masked_step) {
   const int next = at + masked_step;
   return next == steps.full_begin ? steps.full_end : next;

@@ -15,7 +15,7 @@
 //   memory         each multiply-add reads e / kColumns bytes of a + e / (kRows * kWorkgroupSize) of b = 1/8 + 1/16
 //
 // Made for CPU implementations: there a load at one address is a scalar load and a broadcast. attention_lane.comp says what
-// lavapipe does with loops.
+// lavapipe does with loops. Lost there (docs/trials/lavapipe.md): 64 columns, and reads of the next step ahead.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

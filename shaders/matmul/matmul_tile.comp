@@ -17,6 +17,8 @@
 //   shared memory  4 * (VKATTN_MATMUL_TILE_STAGE of rows + of columns) bytes = 4 * 16 * (68 + 68) = 8,704
 //   memory         each multiply-add reads e / kBlockColumns bytes of a + e / kBlockRows of b = 1/16 + 1/16
 //   stages         each multiply-add reads 4 / kColumns + 4 / kRows bytes = 2
+//
+// Lost by compilers (docs/trials/gpu_compilers.md): steps written out on RDNA3's APUs, 1.22 times the inverse throughput.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -14,10 +14,14 @@
 //                  (kKeyFetches + 2 * kValueFetches) with kPrefetch = 32
 //   shared memory  16 * (VKATTN_MATRIX_KEY_STAGE4 + VKATTN_MATRIX_VALUE_STAGE4 + VKATTN_MATRIX_SCORE_STAGE4
 //                  + VKATTN_MATRIX_FACTOR_STAGE4 + VKATTN_MATRIX_QUERY_STAGE4) bytes
-//                  = 16 * (32 * 17 + 32 * 17 + 64 * 9 + 16 + 1) = 26,896; quantised tensors add stages for scales
+//                  = 16 * (32 * 17 + 32 * 17 + 64 * 9 + 16 + 1) = 26,896; with values transposed, which take 128 * 5,
+//                  28,432; quantised tensors add stages for scales
 //   memory         each multiply-add reads 2 / kBlockRows bytes of K and V = 1/32
 //   stages         each multiply-add reads 2 / kSubgroupRows bytes of K or V = 1/8; each row and key has 6 bytes of
 //                  score and probability, shared by all dims of both products = 6/256
+//
+// Lost by compilers (docs/trials/gpu_compilers.md): queries in shared memory on RDNA3, half of the workgroups of a WGP at 128
+// dims; 16 keys a tile, a sixth more for each key; S^T = K Q^T by columns, 396 instructions of a tile in place of 304 there.
 //
 // Each subgroup owns whole rows, so that softmax state never crosses subgroups and a tile takes two workgroup barriers.
 // Scores and sums are float32, operands 16-bit.

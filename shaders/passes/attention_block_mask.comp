@@ -1,6 +1,9 @@
 // Finds the blocks of rows and keys that a mask or a user's function hides whole, so that kernels skip them, and the blocks
 // whose scores it leaves as they are, so that kernels do not read it. It is exact: it looks at every position until it knows that
 // the block is neither. Only blocks that a causal mask or a window hides whole are not looked at.
+//
+// Budget: a few registers and 4 bytes of shared memory; each word of the mask is read once, or each position where a function
+// hides keys; no multiply-adds.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -49,8 +49,8 @@
 #define VKATTN_SPEC_KEEPS_DELTAS 91  // later chunks read D of a row from the sums
 // Constants of matrix2. Validation layer 1.4.309 takes an id for an index into the given values. There are fewer values than
 // that, so it checks the defaults.
-#define VKATTN_SPEC_PAIR_HEAD_BLOCK 93     // head_dim, padded for matrices
-#define VKATTN_SPEC_PAIR_VALUE_BLOCK 94    // value_dim, padded for matrices
+#define VKATTN_SPEC_PAIR_HEAD_BLOCK 93     // dims of a matrix; in workgroup scope head_dim, padded for matrices
+#define VKATTN_SPEC_PAIR_VALUE_BLOCK 94    // the same of value_dim
 #define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // columns of matrices that have one number for each owner
 #define VKATTN_SPEC_SCALED_FACTORS 101  // scaled factors of a gradient's products: 0, 1 (the pair) or 2 (the row too)
 #define VKATTN_SPEC_HAS_GRAD_LSE 102
@@ -61,6 +61,7 @@
 #define VKATTN_SPEC_GRAD_QUERY_SUMS_APART 106
 #define VKATTN_SPEC_GRAD_KEY_SUMS_APART 107
 #define VKATTN_SPEC_GRAD_VALUE_SUMS_APART 108
+#define VKATTN_SPEC_PAIR_VALUES_STAGED 109  // matrix2, staged: owned rows of V or dO stay in shared memory
 
 // Threads that share a row in the pass that computes the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8

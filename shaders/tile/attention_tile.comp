@@ -20,6 +20,9 @@
 //   stages         each multiply-add of Q K^T reads 4 / kRows + 4 / kKeys bytes = 2, of P V 1 + 4 / kRows = 2. Packed
 //                  keys and values halve their part (4 / kRows). float16 arithmetic halves all of it, and the row stage
 //
+// Lost by compilers (docs/trials/gpu_compilers.md): 8 rows of a thread on GCN, 244 to 256 registers; 16 columns at 64 dims, one
+// wave in place of two; rows reduced through shared memory, 8 to 57 % more waits on AMD.
+//
 // The _float16 forms (VKATTN_FLOAT16_ARITHMETIC) multiply in pairs of float16. A few products are summed in float16, and
 // that sum is added to a sum of float32. Everything between the two products is float32.
 #version 460

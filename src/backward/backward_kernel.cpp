@@ -172,15 +172,21 @@ Result<BackwardKernel> configure_tile_backward(const BackwardDesc& desc, const C
   return fits.error();
 }
 
+using Configure = Result<BackwardKernel> (*)(const BackwardDesc& desc, const Capabilities& capabilities);
+using ConfigureTile = Result<BackwardKernel> (*)(const BackwardDesc& desc, const Capabilities& capabilities,
+                                                 const TileSizes* tile);
+
+// A kernel with blocks of its own, or one that also takes those that are asked for.
 struct NamedKernel {
   std::string_view name;
-  Result<BackwardKernel> (*configure)(const BackwardDesc& desc, const Capabilities& capabilities);
+  Configure configure = nullptr;
+  ConfigureTile configure_tile = nullptr;
 };
 
 constexpr NamedKernel kLane{"lane", configure_lane_backward};
 constexpr NamedKernel kTile{"tile", configure_tile_backward};
 constexpr NamedKernel kMatrix{"matrix", configure_matrix_backward};
-constexpr NamedKernel kMatrix2{"matrix2", configure_matrix2_backward};
+constexpr NamedKernel kMatrix2{"matrix2", nullptr, configure_matrix2_backward};
 
 // The order of attention's kernels: CPU implementations run barriers as coroutines and emulate matrices, a
 // few rows fill no matrix, and before Xe2 Intel's matrices take more registers than there are.
@@ -195,8 +201,13 @@ std::array<NamedKernel, 4> ordered(const AttentionDesc& desc, const Capabilities
 // The kernel's configuration, with its names. Refuses a form that this build of the library has left out, by
 // its shader's name.
 Result<BackwardKernel> configured(const NamedKernel& kernel, const BackwardDesc& desc,
-                                  const Capabilities& capabilities) {
-  auto made = kernel.configure(desc, capabilities);
+                                  const Capabilities& capabilities, const TileSizes* tile = nullptr) {
+  const bool takes_tile = kernel.configure_tile != nullptr;
+  if (tile != nullptr && !takes_tile) {
+    return unsupported("has block sizes of its own for gradients, and takes no others");
+  }
+  auto made =
+      takes_tile ? kernel.configure_tile(desc, capabilities, tile) : kernel.configure(desc, capabilities);
   if (!made) return made;
   made->name = kernel.name;
   made->numbers.name = "row numbers";
@@ -218,8 +229,10 @@ std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabi
 
 Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
                                                  const PlanOptions& options) {
-  return select_first(ordered(desc.attention, capabilities), options, "these gradients",
-                      [&](const NamedKernel& kernel) { return configured(kernel, desc, capabilities); });
+  const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
+  return select_first(
+      ordered(desc.attention, capabilities), options, "these gradients",
+      [&](const NamedKernel& kernel) { return configured(kernel, desc, capabilities, tile); });
 }
 
 PassConfig configure_mask_sums(const BackwardDesc& desc, const Capabilities& capabilities) {
@@ -248,6 +261,22 @@ std::vector<KernelSupport> kernel_support(const BackwardDesc& desc, const Capabi
   return detail::support_of(
       detail::ordered(resolved.attention, capabilities), valid,
       [&](const detail::NamedKernel& kernel) { return detail::configured(kernel, resolved, capabilities); });
+}
+
+std::vector<KernelTile> tuning_candidates(const BackwardDesc& desc, const Capabilities& capabilities) {
+  std::vector<KernelTile> candidates;
+  if (!validate(desc)) return candidates;
+  const BackwardDesc resolved = desc.resolved();
+  for (const detail::NamedKernel& kernel : detail::ordered(resolved.attention, capabilities)) {
+    if (detail::configured(kernel, resolved, capabilities))
+      candidates.push_back({std::string(kernel.name), {}});
+    if (kernel.configure_tile == nullptr || capabilities.is_cpu()) continue;
+    for (const TileSizes& tile : detail::staged_backward_tiles()) {
+      if (detail::configured(kernel, resolved, capabilities, &tile))
+        candidates.push_back({std::string(kernel.name), tile});
+    }
+  }
+  return candidates;
 }
 
 }  // namespace vkattn

@@ -4,6 +4,7 @@
 
 #include <vkattn/backward.hpp>
 #include <vkattn/capabilities.hpp>
+#include <vkattn/tuning.hpp>
 
 #include <cstdint>
 #include <span>
@@ -39,6 +40,7 @@ struct BackwardKernel {
   /// The type to which probabilities and gradients of scores are rounded before they are multiplied.
   DataType probability_type = DataType::kFloat32;
   bool uses_matrix_units = false;
+  TileSizes tile;       ///< block sizes that PlanOptions::tile may give; 0 for other blocks
   std::string summary;  ///< for describe()
 };
 
@@ -55,13 +57,17 @@ struct BackwardKernel {
 [[nodiscard]] Result<void> check_one_matrix_type(const BackwardDesc& desc);
 
 /// The forms on matrix units: each gives its configuration for a problem on a device, without names, or the
-/// reason against.
+/// reason against. matrix2 takes block sizes if they are asked for.
 /// @{
 [[nodiscard]] Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc,
                                                                const Capabilities& capabilities);
 [[nodiscard]] Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc,
-                                                                const Capabilities& capabilities);
+                                                                const Capabilities& capabilities,
+                                                                const TileSizes* tile = nullptr);
 /// @}
+
+/// The block sizes that tuning tries for the staged form of matrix2.
+[[nodiscard]] std::span<const TileSizes> staged_backward_tiles();
 
 using BackwardSelection = SelectionOf<BackwardKernel>;
 [[nodiscard]] Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc,

@@ -28,6 +28,11 @@ class BackwardOperation final : public OperationOf<BackwardOperation, BackwardDe
 
   [[nodiscard]] std::string_view name() const override { return "gradients of attention"; }
   [[nodiscard]] OptionSet used_options() const override { return kBackwardOptions; }
+  [[nodiscard]] Result<void> check(const PlanOptions& options,
+                                   const Capabilities& /*capabilities*/) const override {
+    if (!options.tile || !options.kernel.empty()) return {};
+    return invalid("PlanOptions::tile needs PlanOptions::kernel, whose block sizes they are");
+  }
   [[nodiscard]] std::optional<TunedOptions> tuned(const PlanOptions& given,
                                                   const Capabilities& /*capabilities*/,
                                                   std::string& note) const override;
@@ -83,15 +88,21 @@ class BackwardOperation final : public OperationOf<BackwardOperation, BackwardDe
 };
 
 std::optional<TunedOptions> BackwardOperation::tuned(const PlanOptions& given,
-                                                     const Capabilities& /*capabilities*/,
+                                                     const Capabilities& capabilities,
                                                      std::string& note) const {
+  if (given.tile) return std::nullopt;
   return tuned_options(
       given, note, [&](const Tuning& tuning) { return tuning.nearest_backward(desc().attention); },
       [&](const TunedBackward& measured, PlanOptions& options) -> Result<std::string> {
         options.kernel = measured.kernel;
+        options.tile = measured.tile;
+        if (const auto known = select_backward_kernel(desc(), capabilities, options); options.tile && !known)
+          return known.error();
         if (options.chunk_keys == 0) options.chunk_keys = measured.chunk_keys;
-        if (options.chunk_keys == 0) return measured.kernel;
-        return message(measured.kernel, " (chunks of ", options.chunk_keys, " keys)");
+        std::string words = measured.kernel;
+        if (options.tile) words += message(" (", to_string(*options.tile), ")");
+        if (options.chunk_keys != 0) words += message(" (chunks of ", options.chunk_keys, " keys)");
+        return words;
       });
 }
 
@@ -145,6 +156,10 @@ std::uint32_t BackwardPlan::chunk_keys() const {
 
 bool BackwardPlan::keeps_gradients() const {
   return detail::operation_of<BackwardDesc>(state()).layout().keeps_gradients;
+}
+
+const TileSizes& BackwardPlan::tile() const {
+  return detail::operation_of<BackwardDesc>(state()).kernel().tile;
 }
 
 VkDeviceSize BackwardPlan::range_bytes(BufferRange AttentionTensors::*tensor, VkDeviceSize offset) const {

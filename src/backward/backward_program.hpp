@@ -20,6 +20,7 @@ namespace vkattn::detail {
                                                    const PlanOptions& options);
 
 /// The options that its gradients use.
-inline constexpr OptionSet kBackwardOptions(Option::kKernel, Option::kRefusals, Option::kChunkKeys);
+inline constexpr OptionSet kBackwardOptions(Option::kKernel, Option::kTile, Option::kRefusals,
+                                            Option::kChunkKeys);
 
 }  // namespace vkattn::detail

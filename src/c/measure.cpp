@@ -21,6 +21,10 @@ vkattn_tile_sizes sizes_of(const vkattn::TileSizes& tile) {
 /// Block sizes of the plan's kernel, or of its attention's; zeros for others.
 vkattn_tile_sizes sizes_of(const vkattn_plan& plan) {
   if (const AttentionPlan* const attention = c::attention_of(plan)) return sizes_of(attention->tile());
+#ifndef VKATTN_WITHOUT_BACKWARD
+  if (const auto* const gradients = std::get_if<vkattn::BackwardPlan>(&plan.plan))
+    return sizes_of(gradients->tile());
+#endif
 #ifndef VKATTN_WITHOUT_MATMUL
   const auto* const product = std::get_if<vkattn::MatmulPlan>(&plan.plan);
   if (product != nullptr) return c::tile_sizes(product->tile());

@@ -255,7 +255,12 @@ std::optional<TunedBackward> backward_of(const Json& json) {
   const auto chunk_keys = number(json, "chunk_keys");
   const auto features = features_of(json);
   if (!desc || kernel.empty() || !chunk_keys || !features) return std::nullopt;
-  return TunedBackward{label_of(json), *desc, kernel, *chunk_keys, *features};
+  TunedBackward tuned{label_of(json), *desc, kernel, *chunk_keys, *features};
+  if (json.member("tile") != nullptr) {
+    tuned.tile = tile_of<TileSizes>(json);
+    if (!tuned.tile) return std::nullopt;
+  }
+  return tuned;
 }
 
 std::optional<TunedMatmul> product_of(const Json& json) {
@@ -293,11 +298,13 @@ Json::Object tuned_json(const TunedProblem& tuned) {
 }
 
 Json::Object tuned_json(const TunedBackward& tuned) {
-  return {{"problem", tuned.problem},
-          {"backward", members_json(tuned.desc)},
-          {"features", features_json(tuned.desc)},
-          {"kernel", tuned.kernel},
-          {"chunk_keys", tuned.chunk_keys}};
+  Json::Object line{{"problem", tuned.problem},
+                    {"backward", members_json(tuned.desc)},
+                    {"features", features_json(tuned.desc)},
+                    {"kernel", tuned.kernel},
+                    {"chunk_keys", tuned.chunk_keys}};
+  if (tuned.tile) line.emplace_back("tile", tile_json(*tuned.tile));
+  return line;
 }
 
 Json::Object tuned_json(const TunedMatmul& tuned) {

@@ -130,8 +130,9 @@ Result<BackwardPlan> small_plan(const Device& device, const BackwardPlan& plan,
   PlanOptions options;
   options.kernel = plan.kernel_name();
   options.pipeline_cache = pipeline_cache;
-  // Block sizes follow from types and dims, which are the same. Kept gradients are in two chunks of kKvLength
-  // keys.
+  // Other block sizes follow from types and dims, which are the same. Kept gradients are in two chunks of
+  // kKvLength keys.
+  if (plan.tile() != TileSizes{}) options.tile = plan.tile();
   if (plan.keeps_gradients()) options.chunk_keys = kChunkStep;
   return BackwardPlan::create(device, small_backward(plan.desc()), options);
 }

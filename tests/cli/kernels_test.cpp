@@ -99,7 +99,7 @@ TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   }
   expect_refused("kernels '" + problem + "' ",
                  {{"--kernel decode", "there is no kernel 'decode' for these gradients"},
-                  {"--kernel tile --tile threads=64", "block sizes of its own for each device"},
+                  {"--kernel tile --tile threads=64", "block sizes of its own for gradients", 3},
                   {"--kv-splits 2", "--kv-splits is set, but is not used by gradients"},
                   {"--arithmetic f16", "--arithmetic is set, but is not used by gradients"}});
   refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);

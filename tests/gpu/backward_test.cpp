@@ -308,6 +308,33 @@ TEST_P(BackwardOnMatrices, RowsStagedTransposed) {
   expect_gradients(problem, with_gradients(problem.desc), options(), device);
 }
 
+/// Block sizes that are asked for: one subgroup and several, owned rows in registers and in shared memory,
+/// steps of several matrices and chunks that such a step fills.
+TEST_P(BackwardOnMatrices, StagedBlocks) {
+  if (std::string_view(GetParam()) != "matrix2") GTEST_SKIP() << "matrix has blocks of its own";
+  using Case = std::pair<TileSizes, const char*>;
+  const auto staged = [](std::uint32_t subgroups, std::uint32_t rows, std::uint32_t keys) {
+    return TileSizes{.subgroups = subgroups, .rows = rows, .keys = keys};
+  };
+  const std::vector<Case> cases{
+      {staged(1, 16, 32), "hq4 hkv2 37x70 d24 dv40 f16 causal lse"},
+      {staged(4, 32, 16), "b2 hq4 hkv2 70x37 d20 dv12 f16 kv_lengths=37,9 dropout=0.2"},
+      {staged(2, 32, 32), "h2 70x140 d16 f16 window=20,9 softcap=4"},
+      {staged(4, 16, 16), "33x70 d64 f16 causal"}};
+  int plans = 0;
+  for (const auto& [tile, text] : part_of<Case>(cases)) {
+    const Problem problem = parsed(text);
+    const BackwardDesc desc = with_gradients(problem.desc);
+    PlanOptions how = options(64);
+    how.tile = tile;
+    const auto plan = BackwardPlan::create(runtime().device(), desc, how);
+    if (!plan && has(plan.error().message, "no block fits")) continue;  // a GPU's matrices are larger
+    expect_gradients(problem, desc, how);
+    ++plans;
+  }
+  if (plans == 0) GTEST_SKIP() << "the device's matrices have none of these sizes";
+}
+
 TEST_P(BackwardOnMatrices, EveryShapeThatTheDeviceLists) {
   for (const MatrixShape& shape : capabilities().matrix_shapes) {
     if (shape.a_type != "f16" || shape.result_type != "f32" || shape.scope != "subgroup") continue;

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backward/backward_kernel.hpp"
@@ -24,6 +26,8 @@
 #include "support/text.hpp"
 #include "unit/central_difference.hpp"
 #include "unit/made_up_device.hpp"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -122,6 +126,44 @@ TEST(BackwardKernels, Matrix2NamesGradientsThatTensorAddressingCannotExpress) {
   EXPECT_TRUE(has(message_of(detail::configure_matrix2_backward(repeated.resolved(), with_workgroup_scope())),
                   "rows of dO that are dense, start at multiples of 16 bytes and are at "
                   "least 64 elements apart"));
+}
+
+/// No GPU has measured the staged form: tuning tries it, and PlanOptions::tile asks for it.
+TEST(BackwardKernels, StagedBlocksOfMatrix2AreNoDefault) {
+  const Capabilities device = changed(with_workgroup_scope(), [](auto& c) { c.subgroup_vote = true; });
+  const auto staged = [&](const char* problem, const TileSizes& tile, const char* kernel = "matrix2") {
+    return detail::select_backward_kernel(backward_of(problem).resolved(), device,
+                                          {.kernel = kernel, .tile = tile});
+  };
+  constexpr TileSizes k16Rows{.subgroups = 4, .rows = 16, .keys = 32};
+  const auto kernel = must(staged("64x64 d128 f16", k16Rows)).config;
+  EXPECT_EQ(kernel.tile, k16Rows);
+  EXPECT_EQ(kernel.row_tile, 64U);
+  EXPECT_EQ(kernel.key_tile, 64U);
+  EXPECT_TRUE(has(kernel.summary,
+                  "64 rows x 32 keys over 4 subgroups of 32, 17424 bytes of shared memory; 64 keys x 16 rows "
+                  "over 4 subgroups of 32, V in shared memory, 26112 bytes of shared memory"))
+      << kernel.summary;
+  const auto refusal = [&](const TileSizes& tile, const char* name = "matrix2") {
+    return message_of(staged("64x64 d128 f16", tile, name));
+  };
+  EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 32, .keys = 32}),
+                  "registers of an invocation with 32 rows a step; there are 255"));
+  EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 24, .keys = 32}), "no block fits"));
+  EXPECT_TRUE(has(refusal({.subgroups = 8, .rows = 16, .keys = 32}), "no block fits")) << "more than a chunk";
+  EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 0, .keys = 32}), "no block fits"));
+  EXPECT_TRUE(has(refusal({.threads = 128, .rows = 16, .keys = 32}), "subgroups, rows and keys"));
+  EXPECT_TRUE(has(refusal(k16Rows, "tile"), "has block sizes of its own for gradients"));
+  EXPECT_TRUE(has(message_of(staged("64x64 d64 bf16", k16Rows)), "takes float16 alone in its staged form"));
+
+  for (const auto& [problem, forms] : {std::pair{"64x64 d64 f16", 4}, {"64x64 d128 f16", 1}}) {
+    const auto candidates = tuning_candidates(backward_of(problem), device);
+    if (!detail::built_shader(detail::shader_binaries(), "backward_matrix2_keys_staged")) break;
+    EXPECT_EQ(candidates.front(), (KernelTile{"matrix2", {}})) << problem;
+    EXPECT_EQ(std::ranges::count_if(candidates, [](const KernelTile& c) { return c.tile.subgroups == 4; }),
+              forms)
+        << problem;
+  }
 }
 
 /// A kernel that stores no pairs needs no chunks, and a workspace of two numbers for each row. By request it

@@ -179,7 +179,7 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
            Row{"deferred_compilation", "acmgpl", [](O& o) { o.deferred_compilation = 1; }},
            Row{"refusals", "agpl", [](O& o) { o.refusals = &refusal, o.refusal_count = 1; }},
            Row{"capture_statistics", "acmgpl", [](O& o) { o.capture_statistics = 1; }},
-           Row{"tile", "apl", [](O& o) { o.tile = &tile; }},
+           Row{"tile", "agpl", [](O& o) { o.tile = &tile; }},
            Row{"matmul_kernel", "l", [](O& o) { o.matmul_kernel = "tile"; }},
            Row{"backward_kernel", "l", [](O& o) { o.backward_kernel = "tile"; }},
            Row{"matmul_refusal_count", "l",

@@ -51,7 +51,9 @@ std::vector<TuningResult> gradients_and_products() {
     return TuningResult{TunedMatmul{problem, parsed(problem).matmul, {"lane", {0, rows, 16, 4}}, rows}, 1,
                         "lane", 2};
   };
-  return {{TunedBackward{"gradients", parsed("h8 512x512 d64 causal").desc, "lane", 128, {}}, 1, "lane", 2},
+  const TileSizes staged{.subgroups = 4, .rows = 16, .keys = 32};
+  return {{TunedBackward{"gradients", parsed("h8 512x512 d64 causal").desc, "lane", 128, {}, staged}, 1,
+           "lane", 2},
           products("matmul 512x256x1024 f16", 1),
           products("matmul 512x256x1024 f16 transposed=a", 4),
           products("matmul 512x256x1024 f16 b=q8_0", 8)};
@@ -95,6 +97,7 @@ TEST(TuningFile, GradientsAndProductsAreReadAsTheyWereWritten) {
   ASSERT_EQ(tuning.gradients.size(), 1U);
   EXPECT_EQ(tuning.gradients[0].kernel, "lane");
   EXPECT_EQ(tuning.gradients[0].chunk_keys, 128U);
+  EXPECT_EQ(tuning.gradients[0].tile, (TileSizes{.subgroups = 4, .rows = 16, .keys = 32}));
   EXPECT_EQ(tuning.nearest_backward(parsed("h8 700x300 d64 causal").desc), tuning.gradients.data());
   EXPECT_EQ(tuning.nearest_backward(parsed("h8 512x512 d64").desc), nullptr) << "another mask";
   ASSERT_EQ(tuning.products.size(), 3U);

@@ -87,7 +87,8 @@ typedef struct vkattn_plan_options {
   /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics; needs
       VK_KHR_pipeline_executable_properties. */
   uint32_t capture_statistics;
-  /** of attention, products and layers: these block sizes, or fail; needs `kernel`. Null: the best known */
+  /** of attention, gradients (matrix2 alone), products and layers: these block sizes, or fail; needs `kernel`. Null: the best
+      known */
   const vkattn_tile_sizes* tile;
   const char* matmul_kernel;             /**< of a layer: `kernel` of its products */
   const char* backward_kernel;           /**< of a layer: `kernel` of the gradients of its attention */
