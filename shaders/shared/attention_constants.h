@@ -118,6 +118,9 @@
 #define VKATTN_SPEC_LANE_ROWS 48
 #define VKATTN_SPEC_LANE_KEYS 49
 #define VKATTN_SPEC_LANE_MASKED_KEYS 50
+#define VKATTN_SPEC_LANE_ONE_STEP 51  // it has all keys of a part
+#define VKATTN_SPEC_LANE_OUTPUT_VECTORS 52  // rows are dense and start at multiples of 4 elements
+#define VKATTN_LANE_SCORE_KEYS 32  // keys whose scores one loop over dims computes
 
 #define VKATTN_SPEC_TILE_COLUMNS 48
 #define VKATTN_SPEC_TILE_ROWS 49

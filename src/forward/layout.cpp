@@ -131,10 +131,10 @@ Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, doub
   RowLayout layout{*split, std::move(windows), 0, false, must_gather(request, *split)};
   if (split->splits == 1 && !wants_sums && !layout.gathers) return layout;
   RowLayout smaller = layout;
-  smaller.row_bytes = 4 * split->splits * (request.desc.value_dim + 1);
+  const bool is_needed = split->splits > 1 || layout.gathers;
+  smaller.row_bytes = 4 * (is_needed ? split->splits * (request.desc.value_dim + 1) : request.desc.value_dim);
   auto made = make_windows(request.desc, request.capabilities, window_key_step(request),
                            [&](const Window& window) { return workspace_bytes(request, smaller, window); });
-  const bool is_needed = split->splits > 1 || layout.gathers;
   if (!made && is_needed) return made.error();
   if (!made) return layout;  // the sums can live elsewhere
   layout.windows = *std::move(made);

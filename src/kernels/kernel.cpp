@@ -27,7 +27,7 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   if (capabilities.is_cpu()) {
     // SwiftShader, without 64-bit loads, is faster with lane. On lavapipe before Mesa 25, which the limit
     // of loops tells, two problems were timed, and one gained.
-    const bool is_faster = loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
+    const bool is_faster = takes_long_steps(capabilities);
     if (packed_rows(desc) < kFewestRowsOfLane && is_faster)
       return {lane_decode, lane, tile, decode, matrix, matrix2};
     return {lane, tile, decode, matrix, matrix2, lane_decode};

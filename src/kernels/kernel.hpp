@@ -111,6 +111,17 @@ struct Kernel {
   return capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
 }
 
+/// CPU implementations that gain from long steps of lane and from lane_decode: lavapipe from Mesa 25 on.
+[[nodiscard]] inline bool takes_long_steps(const Capabilities& capabilities) {
+  return loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
+}
+
+/// Whether many rows see the same keys, as far as positions decide. For few rows it is false: steps of lane
+/// that suit a number of keys would only make more pipelines for a cache that grows.
+[[nodiscard]] inline bool rows_share_keys(const AttentionDesc& desc) {
+  return !desc.causal && desc.window == SlidingWindow{} && desc.query_length >= 64;
+}
+
 /// Packed rows that count as few: decode rather than prefill.
 inline constexpr std::int64_t kFewRows = 16;
 

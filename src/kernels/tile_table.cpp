@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "attention/features.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/vendors.hpp"
 
@@ -13,6 +14,10 @@ namespace {
 
 constexpr TileMatch cpu(std::int64_t rows, std::int64_t keys) {
   return {DeviceClass::kCpu, Architecture::kAny, 0, rows, keys};
+}
+
+constexpr TileMatch cpu_up_to(std::int64_t most_keys) {
+  return {DeviceClass::kCpu, Architecture::kAny, 0, 0, 0, true, most_keys};
 }
 
 constexpr TileMatch gpu(Architecture architecture, std::int64_t head_dim = 0, std::int64_t rows = 0) {
@@ -58,7 +63,14 @@ constexpr TileSizes lanes(std::uint32_t subgroups, std::uint32_t columns, std::u
 
 constexpr std::array kTable{
     // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More keys a step share the
-    // loads and stores of the running sums, and cost compile time.
+    // loads and stores of the running sums, and cost compile time. Few keys are one step.
+    TileEntry{"lane", cpu_up_to(16), lane(0, 4, 16)},
+    TileEntry{"lane", cpu_up_to(32), lane(0, 4, 32)},
+    TileEntry{"lane", cpu_up_to(48), lane(0, 4, 48)},
+    TileEntry{"lane", cpu_up_to(64), lane(0, 4, 64)},
+    TileEntry{"lane", cpu_up_to(80), lane(0, 4, 80)},
+    TileEntry{"lane", cpu_up_to(96), lane(0, 4, 96)},
+    TileEntry{"lane", {DeviceClass::kCpu, Architecture::kAny, 0, 0, 512, true}, lane(0, 4, 64)},
     TileEntry{"lane", cpu(32, 128), lane(0, 4, 32)},
     TileEntry{"lane", cpu(32, 32), lane(0, 4, 16)},
     TileEntry{"lane", cpu(32, 0), lane(0, 4, 8)},
@@ -184,6 +196,10 @@ bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabiliti
     return false;
   if (match.architecture != Architecture::kAny && match.architecture != architecture(capabilities))
     return false;
+  // Behind a mask, blocks that it hides should be small.
+  const bool may_be_long = takes_long_steps(capabilities) && rows_share_keys(desc) && !scores_hide(desc);
+  if (match.long_steps && !may_be_long) return false;
+  if (match.most_keys != 0 && desc.kv_length > match.most_keys) return false;
   return desc.head_dim >= match.head_dim && packed_rows(desc) >= match.rows && desc.kv_length >= match.keys;
 }
 

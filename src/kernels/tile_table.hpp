@@ -34,13 +34,17 @@ enum class DeviceClass : std::uint8_t {
   kNone  ///< no device takes the entry by itself: it is measured by `vkattn tune`, or asked for
 };
 
-/// The devices and problems of an entry. Numbers are the least that the problem must have; 0: any.
+/// The devices and problems of an entry. Numbers but the last are the least that the problem must have; 0:
+/// any.
 struct TileMatch {
   DeviceClass device = DeviceClass::kAny;
   Architecture architecture = Architecture::kAny;
   std::int64_t head_dim = 0;
   std::int64_t rows = 0;  ///< of one KV head
   std::int64_t keys = 0;
+  /// Only where takes_long_steps() and rows_share_keys() are true and no mask hides keys.
+  bool long_steps = false;
+  std::int64_t most_keys = 0;
 };
 
 struct TileEntry {
