@@ -39,44 +39,44 @@
 #include "backward/step_ranges.glsl"
 #include "lib/workgroups.glsl"
 
-SumMatrix(kValueBlock) value_sums[kValueBlocks];
+SumMatrix(kValueBlock) VKATTN_BLOCKS(value_sums, kValueBlocks);
 
 void visit(uint first_query, uint following, bool masked) {
   first_visited = first_query;
   fetch_step(following);
   PairMatrix scores = PairMatrix(0.0);
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+  VKATTN_EACH_BLOCK(kHeadBlocks) {
     VisitedColumns(kHeadBlock) query_columns;
     load_transposed_query(query_columns, b, !masked);
-    scores = coopMatMulAdd(owned_heads[b], query_columns, scores);
+    scores = coopMatMulAdd(VKATTN_BLOCK(owned_heads), query_columns, scores);
   }
   PairMatrix products = PairMatrix(0.0);
-  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+  VKATTN_EACH_BLOCK(kValueBlocks) {
     VisitedColumns(kValueBlock) grad_output_columns;
     load_transposed_grad_output(grad_output_columns, b, !masked);
-    add_value_products(products, grad_output_columns, b);
+    VKATTN_ADD_VALUE_PRODUCTS(products, grad_output_columns);
   }
   PairMatrix weights, gradients;
   finish_pairs(weights, gradients, scores, products, masked);
   if (kKeepsGradients) keep_gradients(gradients, !masked);
   FactorMatrix factors;
   if (kHasGradValue) {
-    [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+    VKATTN_EACH_BLOCK(kValueBlocks) {
       VisitedRows(kValueBlock) grad_outputs;
       load_visited_grad_output(grad_outputs, b, !masked);
       if (b == 0u) {  // while this load is on its way
         coopMatPerElementNV(weights, weights, weight_in_units);
         factors = FactorMatrix(weights);
       }
-      value_sums[b] = coopMatMulAdd(factors, grad_outputs, value_sums[b]);
+      VKATTN_BLOCK(value_sums) = coopMatMulAdd(factors, grad_outputs, VKATTN_BLOCK(value_sums));
     }
   }
   if (kHasGradKey) {
     place_gradients(factors, gradients);
-    [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+    VKATTN_EACH_BLOCK(kHeadBlocks) {
       VisitedRows(kHeadBlock) queries;
       load_visited_query(queries, b, !masked);
-      head_sums[b] = coopMatMulAdd(factors, queries, head_sums[b]);
+      VKATTN_BLOCK(head_sums) = coopMatMulAdd(factors, queries, VKATTN_BLOCK(head_sums));
     }
   }
   end_step();
@@ -104,12 +104,12 @@ void visit_rows(RowRange rows) {
 }
 
 void load_owned() {
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) load_owned_key(owned_heads[b], b);
+  VKATTN_EACH_BLOCK(kHeadBlocks) { load_owned_key(VKATTN_BLOCK(owned_heads), b); }
 #if VKATTN_MATRIX2_STAGED
   stage_owned_values(uint(kv_length));
   if (kValuesStaged) return;
 #endif
-  [[unroll]] for (uint b = 0; b < kHeldValueBlocks; ++b) load_owned_value(owned_values[b], b);
+  VKATTN_EACH_BLOCK(kHeldValueBlocks) { load_owned_value(VKATTN_BLOCK(owned_values), b); }
 }
 
 void visit_heads() {
@@ -146,13 +146,13 @@ float store_value_sum(const in uint row, const in uint column, const in float nu
 
 void store_sums(uint key_count) {
   if (kHasGradKey) {
-    [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
-      coopMatPerElementNV(head_sums[b], head_sums[b], store_key_sum, key_count, b * kHeadBlock);
+    VKATTN_EACH_BLOCK(kHeadBlocks) {
+      coopMatPerElementNV(VKATTN_BLOCK(head_sums), VKATTN_BLOCK(head_sums), store_key_sum, key_count, b * kHeadBlock);
     }
   }
   if (kHasGradValue) {
-    [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
-      coopMatPerElementNV(value_sums[b], value_sums[b], store_value_sum, key_count, b * kValueBlock);
+    VKATTN_EACH_BLOCK(kValueBlocks) {
+      coopMatPerElementNV(VKATTN_BLOCK(value_sums), VKATTN_BLOCK(value_sums), store_value_sum, key_count, b * kValueBlock);
     }
   }
 }
@@ -175,7 +175,7 @@ void main() {
   const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
   if (first_of_block >= key_count) return;
   begin_head_sums();
-  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) value_sums[b] = SumMatrix(kValueBlock)(0.0);
+  VKATTN_EACH_BLOCK(kValueBlocks) { VKATTN_BLOCK(value_sums) = SumMatrix(kValueBlock)(0.0); }
   begin_units();
   visit_heads();
   leave_units();

@@ -68,9 +68,16 @@ layout(constant_id = VKATTN_SPEC_MATRIX2_SUBGROUPS) const uint kSubgroups = 4;
 layout(constant_id = VKATTN_SPEC_PAIR_VALUES_STAGED) const bool kValuesStaged = false;
 const uint kBlockOwned = kSubgroups * kOwned;
 const uint kHeldValueBlocks = kValuesStaged ? 1 : kValueBlocks;
+#define VKATTN_EACH_BLOCK(COUNT) [[unroll]] for (uint b = 0; b < COUNT; ++b)
+#define VKATTN_BLOCKS(NAME, COUNT) NAME[COUNT]
+#define VKATTN_BLOCK(NAME) NAME[b]
 #else
+// All dims are one block, b = 0: a matrix in place of an array of them, which a driver might keep in memory.
 const uint kBlockOwned = kOwned;
-const uint kHeldValueBlocks = kValueBlocks;
+const uint b = 0u;
+#define VKATTN_EACH_BLOCK(COUNT)
+#define VKATTN_BLOCKS(NAME, COUNT) NAME
+#define VKATTN_BLOCK(NAME) NAME
 #endif
 
 #define VKATTN_PAIR_MATRIX(ELEMENT, ROWS, COLUMNS, USE) coopmat<ELEMENT, VKATTN_PAIR_SCOPE, ROWS, COLUMNS, USE>
@@ -172,25 +179,28 @@ void end_step() {}
 
 // --- Operands that a workgroup owns, and sums ---
 
-OwnedRows(kHeadBlock) owned_heads[kHeadBlocks];         // K, or Q
-OwnedRows(kValueBlock) owned_values[kHeldValueBlocks];  // V, or dO
-SumMatrix(kHeadBlock) head_sums[kHeadBlocks];           // dK, or dQ
+OwnedRows(kHeadBlock) VKATTN_BLOCKS(owned_heads, kHeadBlocks);         // K, or Q
+OwnedRows(kValueBlock) VKATTN_BLOCKS(owned_values, kHeldValueBlocks);  // V, or dO
+SumMatrix(kHeadBlock) VKATTN_BLOCKS(head_sums, kHeadBlocks);           // dK, or dQ
 
-// products += owned values times a block of visited ones, transposed.
-void add_value_products(inout PairMatrix products, VisitedColumns(kValueBlock) columns, uint block) {
+// products += owned values times block b of visited ones, transposed.
 #if VKATTN_MATRIX2_STAGED
+void add_value_products(inout PairMatrix products, VisitedColumns(kValueBlock) columns, uint b) {
   if (kValuesStaged) {
     OwnedRows(kValueBlock) values;
-    load_staged_values(values, block);
+    load_staged_values(values, b);
     products = coopMatMulAdd(values, columns, products);
-    return;
+  } else {
+    products = coopMatMulAdd(owned_values[b], columns, products);
   }
-#endif
-  products = coopMatMulAdd(owned_values[block], columns, products);
 }
+#define VKATTN_ADD_VALUE_PRODUCTS(PRODUCTS, COLUMNS) add_value_products(PRODUCTS, COLUMNS, b)
+#else
+#define VKATTN_ADD_VALUE_PRODUCTS(PRODUCTS, COLUMNS) PRODUCTS = coopMatMulAdd(owned_values, COLUMNS, PRODUCTS)
+#endif
 
 void begin_head_sums() {
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = SumMatrix(kHeadBlock)(0.0);
+  VKATTN_EACH_BLOCK(kHeadBlocks) { VKATTN_BLOCK(head_sums) = SumMatrix(kHeadBlock)(0.0); }
 }
 
 // --- Functions of a pair: their arguments are its place in the matrix, its number there, and what the caller adds ---
@@ -315,16 +325,17 @@ OwnerMatrix units;  // of gradients
 
 void begin_units() { units = OwnerMatrix(power_of_two(int(kLeastUnit))); }
 
-// Whether a sum has a factor. Subgroups of the staged form vote.
-bool is_changed(OwnerMatrix changes) {
 #if VKATTN_MATRIX2_STAGED
+// Whether a sum of the subgroup has a factor.
+bool is_changed(OwnerMatrix changes) {
   bool changed = false;
   [[unroll]] for (int i = 0; i < changes.length(); ++i) changed = changed || changes[i] != 1.0;
   return subgroupAny(changed);
-#else
-  return true;
-#endif
 }
+#define VKATTN_IF_CHANGED(CHANGES) if (is_changed(CHANGES))
+#else
+#define VKATTN_IF_CHANGED(CHANGES)
+#endif
 
 // Turns a step's gradients into operands. It rescales the sums, which were in the old units, to the new ones.
 void place_gradients(out FactorMatrix factors, PairMatrix gradients) {
@@ -334,10 +345,10 @@ void place_gradients(out FactorMatrix factors, PairMatrix gradients) {
   coopMatPerElementNV(raised, units, raise_owner_unit, largest);
   coopMatPerElementNV(changes, units, change_of_owner_unit, raised);
   units = raised;
-  if (is_changed(changes)) {
+  VKATTN_IF_CHANGED(changes) {
     SumMatrix(kHeadBlock) sum_changes;
     VKATTN_SPREAD_ROWS(sum_changes, changes);
-    [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = head_sums[b] * sum_changes;
+    VKATTN_EACH_BLOCK(kHeadBlocks) { VKATTN_BLOCK(head_sums) = VKATTN_BLOCK(head_sums) * sum_changes; }
   }
   PairMatrix pair_units;
   VKATTN_SPREAD_ROWS(pair_units, units);
@@ -352,10 +363,10 @@ void leave_units() {
   SumMatrix(kHeadBlock) sum_units;
   VKATTN_SPREAD_ROWS(sum_units, units);
   if (kScaledFactors > 1u) sum_units = sum_units * backward.operand_scale;
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = head_sums[b] * sum_units;
+  VKATTN_EACH_BLOCK(kHeadBlocks) { VKATTN_BLOCK(head_sums) = VKATTN_BLOCK(head_sums) * sum_units; }
 #else
   if (kScaledFactors <= 1u) return;
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) head_sums[b] = head_sums[b] * backward.operand_scale;
+  VKATTN_EACH_BLOCK(kHeadBlocks) { VKATTN_BLOCK(head_sums) = VKATTN_BLOCK(head_sums) * backward.operand_scale; }
 #endif
 }
 

@@ -40,16 +40,16 @@
 // The gradients of a step's scores, from scores and <dO, v>.
 void make_gradients(out PairMatrix gradients, bool masked) {
   PairMatrix scores = PairMatrix(0.0);
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+  VKATTN_EACH_BLOCK(kHeadBlocks) {
     VisitedColumns(kHeadBlock) key_columns;
     load_transposed_key(key_columns, b, !masked);
-    scores = coopMatMulAdd(owned_heads[b], key_columns, scores);
+    scores = coopMatMulAdd(VKATTN_BLOCK(owned_heads), key_columns, scores);
   }
   PairMatrix products = PairMatrix(0.0);
-  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+  VKATTN_EACH_BLOCK(kValueBlocks) {
     VisitedColumns(kValueBlock) value_columns;
     load_transposed_value(value_columns, b, !masked);
-    add_value_products(products, value_columns, b);
+    VKATTN_ADD_VALUE_PRODUCTS(products, value_columns);
   }
   PairMatrix weights;
   finish_pairs(weights, gradients, scores, products, masked);
@@ -66,10 +66,10 @@ void visit(int first_key, int following, bool masked) {
   }
   FactorMatrix factors;
   place_gradients(factors, gradients);
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+  VKATTN_EACH_BLOCK(kHeadBlocks) {
     VisitedRows(kHeadBlock) keys;
     load_visited_key(keys, b, !masked);
-    head_sums[b] = coopMatMulAdd(factors, keys, head_sums[b]);
+    VKATTN_BLOCK(head_sums) = coopMatMulAdd(factors, keys, VKATTN_BLOCK(head_sums));
   }
   end_step();
 }
@@ -100,12 +100,12 @@ void visit_keys() {
 }
 
 void load_owned() {
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) load_owned_query(owned_heads[b], b);
+  VKATTN_EACH_BLOCK(kHeadBlocks) { load_owned_query(VKATTN_BLOCK(owned_heads), b); }
 #if VKATTN_MATRIX2_STAGED
   stage_owned_values(visible_query_length());
   if (kValuesStaged) return;
 #endif
-  [[unroll]] for (uint b = 0; b < kHeldValueBlocks; ++b) load_owned_grad_output(owned_values[b], b);
+  VKATTN_EACH_BLOCK(kHeldValueBlocks) { load_owned_grad_output(VKATTN_BLOCK(owned_values), b); }
 }
 
 float store_sum(const in uint row, const in uint column, const in float number, const in uint first_dim) {
@@ -160,7 +160,7 @@ void main() {
   begin_units();
   visit_keys();
   leave_units();
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
-    coopMatPerElementNV(head_sums[b], head_sums[b], store_sum, b * kHeadBlock);
+  VKATTN_EACH_BLOCK(kHeadBlocks) {
+    coopMatPerElementNV(VKATTN_BLOCK(head_sums), VKATTN_BLOCK(head_sums), store_sum, b * kHeadBlock);
   }
 }

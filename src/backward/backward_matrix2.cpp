@@ -147,6 +147,11 @@ Result<PairPass> find_pass(const AttentionDesc& desc, const Capabilities& capabi
     if (limits) return pass;
   }
   if (!limits) return no_block_fits(limits);
+  if (block.subgroups != 0)
+    return unsupported("stages no ", block.visited, owns_keys ? " rows" : " keys", " a step for ",
+                       block.subgroups, " subgroups with the device's flexible matrices of ",
+                       name(desc.query.type), ": rows and keys a step, and subgroups times the rows of a ",
+                       "matrix, must be multiples of their granularities that divide ", kChunkStep);
   return unsupported("no block fits the device's flexible matrices of ", name(desc.query.type), " (at most ",
                      capabilities.max_flexible_matrix_dimension, " rows or columns)");
 }
@@ -260,6 +265,11 @@ Result<BackwardKernel> sized_kernel(const BackwardDesc& desc, const Capabilities
   if (tile.subgroups == 0 || tile != staged) {
     return unsupported("takes block sizes of subgroups, rows and keys for its gradients; here they are ",
                        to_string(tile));
+  }
+  // Before anything is multiplied by them.
+  if (tile.subgroups > kChunkStep || tile.rows > kChunkStep || tile.keys > kChunkStep) {
+    return unsupported("takes up to ", kChunkStep,
+                       " subgroups, rows and keys for its gradients; here they are ", to_string(tile));
   }
   return kernel_of(desc, capabilities, {tile.subgroups, 0, 0, tile.keys}, {tile.subgroups, 0, 0, tile.rows});
 }

@@ -96,8 +96,10 @@ std::optional<TunedOptions> BackwardOperation::tuned(const PlanOptions& given,
       [&](const TunedBackward& measured, PlanOptions& options) -> Result<std::string> {
         options.kernel = measured.kernel;
         options.tile = measured.tile;
-        if (const auto known = select_backward_kernel(desc(), capabilities, options); options.tile && !known)
-          return known.error();
+        if (options.tile) {
+          const auto known = select_backward_kernel(desc(), capabilities, options);
+          if (!known) return known.error();
+        }
         if (options.chunk_keys == 0) options.chunk_keys = measured.chunk_keys;
         std::string words = measured.kernel;
         if (options.tile) words += message(" (", to_string(*options.tile), ")");

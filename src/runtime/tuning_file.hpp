@@ -4,7 +4,8 @@
 //       {"problem": ..., "attention": {"batch": 1, "query_heads": 8, ...}, "arithmetic_type": "f32",
 //        "features": {"softcap": 0}, "kernel": "tile", "tile": {"threads": 256, ...}, "kv_splits": 0,
 //        "median_ns": ..., "default_kernel": ..., "default_median_ns": ...},
-//       {"problem": ..., "backward": {as attention}, "features": {}, "kernel": "lane", "chunk_keys": 0, ...},
+//       {"problem": ..., "backward": {as attention}, "features": {}, "kernel": "lane", "chunk_keys": 0,
+//        "tile": {of gradients that have block sizes}, ...},
 //       {"problem": ..., "matmul": {"rows": 512, ...}, "kernel": "lane", "tile": {"rows": 8, ...},
 //        "inner_splits": 0, ...}]}]}
 // "problem" is a label for reports. Tuning::nearest() and the others look at "attention", "backward" or

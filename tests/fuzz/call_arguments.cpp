@@ -233,7 +233,7 @@ void CallArguments::keep_used(vkattn_plan_options& options, PlanKind kind) {
   if (!of_attention && !of_layer) {
     options.kv_splits = options.strict_nonfinite = 0;
     options.arithmetic_type = VKATTN_DATA_TYPE_FLOAT32;
-    if (kind != PlanKind::kMatmul) options.tile = nullptr;
+    if (kind != PlanKind::kMatmul && kind != PlanKind::kBackward) options.tile = nullptr;
   }
   if (of_layer) {
     options.push_descriptors = 0;

@@ -320,7 +320,8 @@ TEST_P(BackwardOnMatrices, StagedBlocks) {
       {staged(1, 16, 32), "hq4 hkv2 37x70 d24 dv40 f16 causal lse"},
       {staged(4, 32, 16), "b2 hq4 hkv2 70x37 d20 dv12 f16 kv_lengths=37,9 dropout=0.2"},
       {staged(2, 32, 32), "h2 70x140 d16 f16 window=20,9 softcap=4"},
-      {staged(4, 16, 16), "33x70 d64 f16 causal"}};
+      {staged(4, 16, 16), "33x70 d64 f16 causal"},
+      {staged(4, 16, 32), "70x140 d128 f16 causal"}};
   int plans = 0;
   for (const auto& [tile, text] : part_of<Case>(cases)) {
     const Problem problem = parsed(text);
@@ -328,7 +329,9 @@ TEST_P(BackwardOnMatrices, StagedBlocks) {
     PlanOptions how = options(64);
     how.tile = tile;
     const auto plan = BackwardPlan::create(runtime().device(), desc, how);
-    if (!plan && has(plan.error().message, "no block fits")) continue;  // a GPU's matrices are larger
+    // A GPU's matrices may be larger; on a CPU the kernel takes heads of 64 dims.
+    const char* const reason = capabilities().is_cpu() ? "takes heads of up to" : "stages no";
+    if (!plan && has(plan.error().message, reason)) continue;
     expect_gradients(problem, desc, how);
     ++plans;
   }

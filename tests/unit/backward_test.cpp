@@ -135,6 +135,11 @@ TEST(BackwardKernels, StagedBlocksOfMatrix2AreNoDefault) {
     return detail::select_backward_kernel(backward_of(problem).resolved(), device,
                                           {.kernel = kernel, .tile = tile});
   };
+  const auto by_default = must(detail::select_backward_kernel(backward_of("64x64 d128 f16").resolved(),
+                                                              device, {.kernel = "matrix2"}))
+                              .config;
+  EXPECT_EQ(by_default.tile, TileSizes{});
+  EXPECT_FALSE(has(std::string(by_default.keys.shader), "_staged"));
   constexpr TileSizes k16Rows{.subgroups = 4, .rows = 16, .keys = 32};
   const auto kernel = must(staged("64x64 d128 f16", k16Rows)).config;
   EXPECT_EQ(kernel.tile, k16Rows);
@@ -149,9 +154,17 @@ TEST(BackwardKernels, StagedBlocksOfMatrix2AreNoDefault) {
   };
   EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 32, .keys = 32}),
                   "registers of an invocation with 32 rows a step; there are 255"));
-  EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 24, .keys = 32}), "no block fits"));
-  EXPECT_TRUE(has(refusal({.subgroups = 8, .rows = 16, .keys = 32}), "no block fits")) << "more than a chunk";
-  EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 0, .keys = 32}), "no block fits"));
+  EXPECT_TRUE(
+      has(refusal({.subgroups = 4, .rows = 24, .keys = 32}), "stages no 24 rows a step for 4 subgroups"));
+  EXPECT_TRUE(
+      has(refusal({.subgroups = 8, .rows = 16, .keys = 32}), "stages no 32 keys a step for 8 subgroups"));
+  EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 0, .keys = 32}), "stages no 0 rows a step"));
+  for (const std::uint32_t many : {65U, 1U << 27U, 1U << 28U, 1U << 29U, (1U << 29U) + 1, ~0U}) {
+    EXPECT_TRUE(has(refusal({.subgroups = many, .rows = 16, .keys = 32}), "takes up to 64 subgroups"))
+        << many;
+    EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = many, .keys = 32}), "takes up to 64 subgroups")) << many;
+    EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 16, .keys = many}), "takes up to 64 subgroups")) << many;
+  }
   EXPECT_TRUE(has(refusal({.threads = 128, .rows = 16, .keys = 32}), "subgroups, rows and keys"));
   EXPECT_TRUE(has(refusal(k16Rows, "tile"), "has block sizes of its own for gradients"));
   EXPECT_TRUE(has(message_of(staged("64x64 d64 bf16", k16Rows)), "takes float16 alone in its staged form"));
