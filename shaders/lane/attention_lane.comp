@@ -54,7 +54,13 @@ layout(constant_id = VKATTN_SPEC_LANE_KEYS_FIRST) const bool kKeysFirst = false;
 const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
 const uint kScoreKeys = VKATTN_LANE_SCORE_KEYS;
-const uint kWholeDims = kValueDim / 4 * 4;  // dims that are handled 4 at a time
+// Dims that a pass clears, or divides.
+#if VKATTN_WIDE_LOADS
+const uint kPassDims = 4;
+#else
+const uint kPassDims = 1;
+#endif
+const uint kWholeDims = kValueDim / kPassDims * kPassDims;
 
 // An invocation's arrays are globals, as GLSL passes arrays by copying them.
 uint query_index[kRows], result_index[kRows], sum_index[kRows];  // of the rows' first elements
@@ -245,8 +251,9 @@ void compute_scores(TilePosition tile, int first_key, uint begin, uint keys, boo
       dim += 4;
     } while (dim + 4 <= kHeadDim);
   }
-  const uint whole = kHeadDim - kHeadDim % 4;
-  if (whole != kHeadDim) add_scores(tile, first_key, begin, begin + keys, masked, whole, false);
+  if (kHeadDim % 4 != 0) {
+    add_scores(tile, first_key, begin, begin + keys, masked, kHeadDim - kHeadDim % 4, false);
+  }
 }
 
 vec4 sums_before(uint row, uint dim, uint dims) {
@@ -376,7 +383,7 @@ void attend(TilePosition tile, int first_key, uint keys, bool masked) {
       dim += 4;
     } while (dim + 4 <= kValueDim);
   }
-  if (kValueDim % 4 != 0) add_values(tile, first_key, keys, masked, kWholeDims, kValueDim % 4);
+  if (kValueDim % 4 != 0) add_values(tile, first_key, keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
 }
 
 void clear_sums(uint dim, uint dims) {
@@ -414,7 +421,7 @@ void begin_rows(TilePosition tile, uint first_row, int kv_length, int part_end) 
 
 void clear_rows() {
   if (kWholeDims != 0) {
-    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += 4) clear_sums(dim, 4);
+    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += kPassDims) clear_sums(dim, kPassDims);
   }
   if (kWholeDims != kValueDim) clear_sums(kWholeDims, kValueDim - kWholeDims);
 }
@@ -422,7 +429,7 @@ void clear_rows() {
 void divide_rows() {
   find_inverses();
   if (kWholeDims != 0) {
-    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += 4) divide_sums(dim, 4);
+    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += kPassDims) divide_sums(dim, kPassDims);
   }
   if (kWholeDims != kValueDim) divide_sums(kWholeDims, kValueDim - kWholeDims);
 }
