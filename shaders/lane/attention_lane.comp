@@ -47,13 +47,20 @@ layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
 // One masked step has all keys of a part, so sums stay in registers: they are neither cleared, nor loaded, nor divided later.
 layout(constant_id = VKATTN_SPEC_LANE_ONE_STEP) const bool kOneStep = false;
 layout(constant_id = VKATTN_SPEC_LANE_OUTPUT_VECTORS) const bool kOutputVectors = false;
+layout(constant_id = VKATTN_SPEC_LANE_KEYS_FIRST) const bool kKeysFirst = false;
 
 // A row's running sums lie with its partial results, in the workspace, in the output that they become, or in private
 // memory.
 const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
 const uint kScoreKeys = VKATTN_LANE_SCORE_KEYS;
-const uint kWholeDims = kValueDim / 4 * 4;  // dims that are handled 4 at a time
+// Dims that a pass clears, or divides.
+#if VKATTN_WIDE_LOADS
+const uint kPassDims = 4;
+#else
+const uint kPassDims = 1;
+#endif
+const uint kWholeDims = kValueDim / kPassDims * kPassDims;
 
 // An invocation's arrays are globals, as GLSL passes arrays by copying them.
 uint query_index[kRows], result_index[kRows], sum_index[kRows];  // of the rows' first elements
@@ -61,16 +68,18 @@ ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 float row_maximum[kRows], row_sum[kRows];
 float row_factor[kRows];           // of the sums: before a step, or at the end
-float probability[kKeys * kRows];  // by key: scores, then probabilities; kHiddenProbability of hidden keys
+float probability[kKeys * kRows];  // by key: scores, then probabilities; of hidden keys hidden_probability()
 uint kept_keys[kHasDropout ? (kKeys + 31) / 32 * kRows : 1];  // a bit for each key: dropout keeps it
 float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
-// Rows in K and V of the step's keys. They are found once a step, before the loops over dims: what a loop finds, and later code
-// needs too, costs a masked store in each pass.
-uint key_index[kKeys], value_index[kKeys];
+// Rows in K and V of the step's keys. They are found once a step, before the loops over dims, if they need a look-up, and on a
+// CPU: what a loop finds there, and later code needs too, costs a masked store in each pass. GPUs find them at each use.
+const bool kFindsKeys = kLooksUpKeys || kKeysFirst;
+uint key_index[kFindsKeys ? kKeys : 1], value_index[kFindsKeys ? kKeys : 1];
 // If all rows see the same keys, V counts as 0 beyond the end, and so do the probabilities there. Otherwise each product asks
 // whether its key is hidden.
-const bool kRowsAlike = kCausalMode == VKATTN_CAUSAL_NONE && !kHasKeyBegin && !kScoresHide && !kHasUserScore;
-bool key_exists[kKeys];
+const bool kRowsAlike = kKeysFirst && kCausalMode == VKATTN_CAUSAL_NONE && !kHasKeyBegin && !kScoresHide;
+bool key_exists[kRowsAlike ? kKeys : 1];
+float hidden_probability() { return kRowsAlike ? 0.0 : kHiddenProbability; }
 
 // Quads of dims of quantised K or V for each load of a block's scale. With few rows, many quads are needed so that the
 // arithmetic outweighs the decoding; many rows have enough with one quad, and would spill with more.
@@ -167,23 +176,34 @@ uint source_key(int first_key, uint key, bool masked) {
   return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
 }
 
+uint key_row_of(TilePosition tile, int first_key, uint key, bool masked) {
+  if (kFindsKeys) return key_index[kFindsKeys ? key : 0];
+  return key_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
+}
+
+uint value_row_of(TilePosition tile, int first_key, uint key, bool masked) {
+  if (kFindsKeys) return value_index[kFindsKeys ? key : 0];
+  return value_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
+}
+
 void find_keys(TilePosition tile, int first_key, uint keys, bool masked) {
   [[unroll]] for (uint k = 0; k < keys; ++k) {
     const uvec2 slot = key_slot(tile.batch, source_key(first_key, k, masked));
-    key_index[k] = key_row_at(slot, tile.kv_head);
-    value_index[k] = value_row_at(slot, tile.kv_head);
-    key_exists[k] = !masked || first_key + int(k) < row_key_end[0];
+    key_index[kFindsKeys ? k : 0] = key_row_at(slot, tile.kv_head);
+    value_index[kFindsKeys ? k : 0] = value_row_at(slot, tile.kv_head);
+    if (kRowsAlike) key_exists[kRowsAlike ? k : 0] = !masked || first_key + int(k) < row_key_end[0];
   }
 }
 
 // Adds q . k over 4 dims to the scores of keys begin .. end - 1.
-void add_scores(uint begin, uint end, uint dim, bool full) {
+void add_scores(TilePosition tile, int first_key, uint begin, uint end, bool masked, uint dim, bool full) {
   vec4 query[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
   }
   [[unroll]] for (uint k = begin; k < end; ++k) {
-    const vec4 key = full ? key_full4(key_index[k], dim) : key_part4(key_index[k], dim);
+    const uint index = key_row_of(tile, first_key, k, masked);
+    const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float score = probability[k * kRows + r];
       [[unroll]] for (uint d = 0; d < 4; ++d) score += query[r][d] * key[d];
@@ -193,7 +213,7 @@ void add_scores(uint begin, uint end, uint dim, bool full) {
 }
 
 // Adds q . k over kQuantisedQuads x 4 dims of quantised keys, which share one scale.
-void add_quantised_scores(uint begin, uint end, uint dim) {
+void add_quantised_scores(TilePosition tile, int first_key, uint begin, uint end, bool masked, uint dim) {
   vec4 query[kRows * kQuantisedQuads];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
@@ -201,36 +221,39 @@ void add_quantised_scores(uint begin, uint end, uint dim) {
     }
   }
   [[unroll]] for (uint k = begin; k < end; ++k) {
+    const uint index = key_row_of(tile, first_key, k, masked);
     float product[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) product[r] = 0.0;
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
-      const vec4 key = key_unscaled4(key_index[k], dim + 4 * q);
+      const vec4 key = key_unscaled4(index, dim + 4 * q);
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
         [[unroll]] for (uint d = 0; d < 4; ++d) product[r] += query[r * kQuantisedQuads + q][d] * key[d];
       }
     }
-    const float scale = key_scale_of(key_index[k], dim);
+    const float scale = key_scale_of(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) probability[k * kRows + r] += product[r] * scale;
   }
 }
 
 // Scores of keys begin .. begin + keys - 1 of the step.
-void compute_scores(uint begin, uint keys) {
+void compute_scores(TilePosition tile, int first_key, uint begin, uint keys, bool masked) {
   [[unroll]] for (uint i = begin * kRows; i < (begin + keys) * kRows; ++i) probability[i] = 0.0;
   if (kQuantisedKeys) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_quantised_scores(begin, begin + keys, dim);
+      add_quantised_scores(tile, first_key, begin, begin + keys, masked, dim);
       dim += 4 * kQuantisedQuads;
     } while (dim < kHeadDim);
   } else if (kHeadDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_scores(begin, begin + keys, dim, true);
+      add_scores(tile, first_key, begin, begin + keys, masked, dim, true);
       dim += 4;
     } while (dim + 4 <= kHeadDim);
   }
-  if (kHeadDim % 4 != 0) add_scores(begin, begin + keys, kHeadDim - kHeadDim % 4, false);
+  if (kHeadDim % 4 != 0) {
+    add_scores(tile, first_key, begin, begin + keys, masked, kHeadDim - kHeadDim % 4, false);
+  }
 }
 
 vec4 sums_before(uint row, uint dim, uint dims) {
@@ -255,15 +278,16 @@ void add_value(inout vec4 sum, float weight, float scale, vec4 value, bool maske
 }
 
 vec4 existing(vec4 value, uint key, bool masked) {
-  return masked && kRowsAlike ? (key_exists[key] ? value : vec4(0.0)) : value;
+  return masked && kRowsAlike ? (key_exists[kRowsAlike ? key : 0] ? value : vec4(0.0)) : value;
 }
 
 // Adds p . v for 4 dims (the first `dims` of them) to the rows' sums.
-void add_values(uint keys, bool masked, uint dim, uint dims) {
+void add_values(TilePosition tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) sum[r] = sums_before(r, dim, dims);
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const vec4 stored = dims == 4 ? value_full4(value_index[k], dim) : value_part4(value_index[k], dim);
+    const uint index = value_row_of(tile, first_key, k, masked);
+    const vec4 stored = dims == 4 ? value_full4(index, dim) : value_part4(index, dim);
     const vec4 value = existing(stored, k, masked);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       add_value(sum[r], probability[k * kRows + r], 1.0, value, masked, dims);
@@ -273,15 +297,16 @@ void add_values(uint keys, bool masked, uint dim, uint dims) {
 }
 
 // Adds p . v for kQuantisedQuads x 4 dims of quantised values, which share one scale.
-void add_quantised_values(uint keys, bool masked, uint dim) {
+void add_quantised_values(TilePosition tile, int first_key, uint keys, bool masked, uint dim) {
   vec4 sum[kRows * kQuantisedQuads];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) sum[r * kQuantisedQuads + q] = sums_before(r, dim + 4 * q, 4);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const float scale = existing(vec4(value_scale_of(value_index[k], dim)), k, masked).x;
+    const uint index = value_row_of(tile, first_key, k, masked);
+    const float scale = existing(vec4(value_scale_of(index, dim)), k, masked).x;
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
-      const vec4 value = existing(value_unscaled4(value_index[k], dim + 4 * q), k, masked);
+      const vec4 value = existing(value_unscaled4(index, dim + 4 * q), k, masked);
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
         add_value(sum[r * kQuantisedQuads + q], probability[k * kRows + r], scale, value, masked, 4);
       }
@@ -324,8 +349,8 @@ void update_softmax(int first_key, uint keys, bool masked) {
           looks_for_hidden(masked) &&
           (kScoresHide ? probability[k * kRows + r] == kHiddenScore : is_hidden(r, first_key + int(k)));
       const float weight = exp2(probability[k * kRows + r] - maximum);
-      const float hidden_weight = kRowsAlike ? 0.0 : kHiddenProbability;
-      probability[k * kRows + r] = hidden ? hidden_weight : is_kept(kept_keys[k / 32 * kRows + r], k % 32) ? weight : 0.0;
+      const float kept_weight = is_kept(kept_keys[k / 32 * kRows + r], k % 32) ? weight : 0.0;
+      probability[k * kRows + r] = hidden ? hidden_probability() : kept_weight;
       total += hidden ? 0.0 : weight;
     }
     row_sum[r] = row_sum[r] * row_factor[r] + total;
@@ -338,27 +363,27 @@ void find_inverses() {
 
 // One step over `keys` keys. `keys` and `masked` are constants once inlined.
 void attend(TilePosition tile, int first_key, uint keys, bool masked) {
-  find_keys(tile, first_key, keys, masked);
+  if (kFindsKeys) find_keys(tile, first_key, keys, masked);
   if (kHasDropout) look_up_kept(first_key, keys);
-  compute_scores(0, min(keys, kScoreKeys));
-  if (keys > kScoreKeys) compute_scores(kScoreKeys, min(keys - kScoreKeys, kScoreKeys));
-  if (keys > 2 * kScoreKeys) compute_scores(2 * kScoreKeys, keys - 2 * kScoreKeys);
+  compute_scores(tile, first_key, 0, min(keys, kScoreKeys), masked);
+  if (keys > kScoreKeys) compute_scores(tile, first_key, kScoreKeys, min(keys - kScoreKeys, kScoreKeys), masked);
+  if (keys > 2 * kScoreKeys) compute_scores(tile, first_key, 2 * kScoreKeys, keys - 2 * kScoreKeys, masked);
   update_softmax(first_key, keys, masked);
   if (kOneStep) find_inverses();
   if (kQuantisedValues) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_quantised_values(keys, masked, dim);
+      add_quantised_values(tile, first_key, keys, masked, dim);
       dim += 4 * kQuantisedQuads;
     } while (dim < kValueDim);
   } else if (kValueDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
-      add_values(keys, masked, dim, 4);
+      add_values(tile, first_key, keys, masked, dim, 4);
       dim += 4;
     } while (dim + 4 <= kValueDim);
   }
-  if (kValueDim % 4 != 0) add_values(keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
+  if (kValueDim % 4 != 0) add_values(tile, first_key, keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
 }
 
 void clear_sums(uint dim, uint dims) {
@@ -396,7 +421,7 @@ void begin_rows(TilePosition tile, uint first_row, int kv_length, int part_end) 
 
 void clear_rows() {
   if (kWholeDims != 0) {
-    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += 4) clear_sums(dim, 4);
+    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += kPassDims) clear_sums(dim, kPassDims);
   }
   if (kWholeDims != kValueDim) clear_sums(kWholeDims, kValueDim - kWholeDims);
 }
@@ -404,7 +429,7 @@ void clear_rows() {
 void divide_rows() {
   find_inverses();
   if (kWholeDims != 0) {
-    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += 4) divide_sums(dim, 4);
+    [[dont_unroll]] for (uint dim = 0; dim < kWholeDims; dim += kPassDims) divide_sums(dim, kPassDims);
   }
   if (kWholeDims != kValueDim) divide_sums(kWholeDims, kValueDim - kWholeDims);
 }

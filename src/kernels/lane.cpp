@@ -77,6 +77,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
                       {VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys(desc, capabilities, *found)},
                       {VKATTN_SPEC_LANE_ONE_STEP, one_step ? 1U : 0U},
                       {VKATTN_SPEC_LANE_OUTPUT_VECTORS, has_vectors ? 1U : 0U},
+                      {VKATTN_SPEC_LANE_KEYS_FIRST, capabilities.is_cpu() ? 1U : 0U},
                       {VKATTN_SPEC_TILES_IN_PAIRS, capabilities.is_cpu() ? 1U : 0U}};
   config.block_mask_keys = found->keys;
   config.summary = message(config.workgroup_size, " invocations a workgroup, ", found->rows,

@@ -247,11 +247,11 @@ std::vector<TileSizes> table_tiles(std::string_view kernel, const AttentionDesc&
   return matching_tiles(kTable, kernel, desc, capabilities);
 }
 
-std::vector<TileSizes> all_tiles(std::string_view kernel, DataType arithmetic_type) {
+std::vector<TileSizes> all_tiles(std::string_view kernel, DataType arithmetic_type, bool with_long_steps) {
   std::vector<TileSizes> tiles;
   if (arithmetic_type == DataType::kFloat16 && kernel == "tile") tiles = all_tiles(kTileFloat16);
   for (const TileEntry& entry : kTable) {
-    if (entry.kernel == kernel) add_once(tiles, entry.tile);
+    if (entry.kernel == kernel && (with_long_steps || !entry.match.long_steps)) add_once(tiles, entry.tile);
   }
   return tiles;
 }

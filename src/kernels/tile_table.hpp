@@ -68,9 +68,10 @@ inline constexpr std::string_view kTileFloat16 = "tile in float16";
                                                  const Capabilities& capabilities);
 
 /// All block sizes of a kernel in the table, for any device and problem, once each. Those of float16
-/// arithmetic alone come first.
+/// arithmetic alone come first. Without long steps those are left out that only takes_long_steps() brings in.
 [[nodiscard]] std::vector<TileSizes> all_tiles(std::string_view kernel,
-                                               DataType arithmetic_type = DataType::kFloat32);
+                                               DataType arithmetic_type = DataType::kFloat32,
+                                               bool with_long_steps = true);
 
 /// Calls visit(name, size) for each size of a TileSizes or MatmulTile, by the names that files and messages
 /// use.

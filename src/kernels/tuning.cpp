@@ -102,7 +102,8 @@ std::vector<KernelTile> tuning_candidates(const AttentionDesc& given, const Capa
   if (!validate(desc)) return candidates;
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
     std::vector<TileSizes> tiles = detail::table_tiles(kernel.name, desc, capabilities);
-    for (const TileSizes& tile : detail::all_tiles(kernel.name, arithmetic_type)) {
+    const bool with_long_steps = detail::takes_long_steps(capabilities);
+    for (const TileSizes& tile : detail::all_tiles(kernel.name, arithmetic_type, with_long_steps)) {
       if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
     }
     for (const TileSizes& tile : tiles) {

@@ -131,6 +131,18 @@ TEST_P(PackedGarbage, LengthsAndPageNumbers) {
   run_from_each(options, problem, 3);
 }
 
+class GarbageInOneStep : public Garbage {};
+INSTANTIATE_TEST_SUITE_P(Kernels, GarbageInOneStep, testing::Values("lane"), kernel_test_name);
+
+// Problems that choose one step for all keys have more rows than the other tests' problems.
+TEST_P(GarbageInOneStep, LengthsAndPageNumbers) {
+  RunOptions options{kernel()};
+  options.tile = TileSizes{0, 0, 0, 1, 80, 0};
+  for (const char* const words : {"kv_lengths=1,2,3 query_lengths=1,2,3", "f16 page=7 kv_lengths=1,2,3"}) {
+    run_from_each(options, "64x77 b3 hq4 hkv2 lse d20 dv12 " + std::string(words), 3);
+  }
+}
+
 TEST_P(Garbage, LengthsAndPageNumbersOfFeatures) {
   const auto problem = [](const FeatureProblem& row) {
     const auto& rows = kernel() == "decode" ? kFewLengths : kManyLengths;

@@ -61,4 +61,13 @@ std::size_t poison_unseen(const Runtime& runtime, const harness::TensorBuffer& t
   return poisoned;
 }
 
+std::size_t poison_hidden_keys(const Runtime& runtime, const harness::ProblemRun& run, bool in_values,
+                               Bad bad) {
+  const AttentionDesc& desc = run.problem().desc;
+  StoredRows seen;
+  must(run.visit_inputs([&](const reference::Inputs& inputs) { seen = seen_rows(desc, inputs).keys; }));
+  if (in_values) (void)poison_unseen(runtime, run.value(), harness::value_shape(desc), seen, bad);
+  return poison_unseen(runtime, run.key(), harness::key_shape(desc), seen, bad);
+}
+
 }  // namespace vkattn::tests

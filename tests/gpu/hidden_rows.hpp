@@ -28,4 +28,9 @@ inline constexpr Bad kEveryBad[] = {Bad::kNotANumber, Bad::kPlusInfinity, Bad::k
 [[nodiscard]] std::size_t poison_unseen(const Runtime& runtime, const harness::TensorBuffer& tensor,
                                         const harness::TensorShape& shape, const StoredRows& seen, Bad bad);
 
+/// Writes bad numbers into all keys, and values if asked for, that no row sees. Returns how many elements or
+/// blocks of K it wrote.
+[[nodiscard]] std::size_t poison_hidden_keys(const Runtime& runtime, const harness::ProblemRun& run,
+                                             bool in_values, Bad bad);
+
 }  // namespace vkattn::tests

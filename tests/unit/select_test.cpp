@@ -299,6 +299,21 @@ TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
   }
 }
 
+TEST(TileTable, LongStepsOfLaneAreTriedOnCpusAlone) {
+  const auto most_keys = [](const char* problem, const Capabilities& device) {
+    std::uint32_t most = 0;
+    for (const KernelTile& candidate : tuning_candidates(desc_of(problem), device)) {
+      if (candidate.kernel == "lane") most = std::max(most, candidate.tile.keys);
+    }
+    return most;
+  };
+  Capabilities device = device_of(DeviceType::kCpu);
+  device.shader_int64 = true;
+  EXPECT_EQ(most_keys("512x90 d64", device), 96U);
+  device.device_type = DeviceType::kDiscreteGpu;
+  EXPECT_EQ(most_keys("512x90 d64", device), 32U);
+}
+
 TEST(TileTable, SenselessBlockSizesAreRefused) {
   const Capabilities gpu = device_of(DeviceType::kDiscreteGpu);
   for (const char* kernel : {"lane", "lane_decode", "tile", "decode"}) {
