@@ -34,7 +34,7 @@ vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matri
 vkattn_form(for_matrix2 GLSL_EXTENSIONS GL_NV_cooperative_matrix2)
 vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
 # Matrices of subgroup scope, from shared memory.
-vkattn_form(staged DEFINES VKATTN_MATRIX2_STAGED=1)
+vkattn_form(staged DEFINES VKATTN_STAGED=1)
 vkattn_form(votes GLSL_EXTENSIONS GL_KHR_shader_subgroup_vote)
 
 # Numbers of rows are kept in lanes, in registers of their own.

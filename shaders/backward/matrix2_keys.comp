@@ -105,7 +105,7 @@ void visit_rows(RowRange rows) {
 
 void load_owned() {
   VKATTN_EACH_BLOCK(kHeadBlocks) { load_owned_key(VKATTN_BLOCK(owned_heads), b); }
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
   stage_owned_values(uint(kv_length));
   if (kValuesStaged) return;
 #endif

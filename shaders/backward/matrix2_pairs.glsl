@@ -35,10 +35,7 @@
 #endif
 
 // The staged form. It needs neither tensor addressing nor workgroup scope.
-#ifndef VKATTN_MATRIX2_STAGED
-#define VKATTN_MATRIX2_STAGED 0
-#endif
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
 #extension GL_KHR_shader_subgroup_vote : require
 #include "lib/matrix_barriers.glsl"
 #include "lib/shares.glsl"
@@ -61,7 +58,7 @@ layout(constant_id = VKATTN_SPEC_KEEPS_GRADIENTS) const bool kKeepsGradients = f
 
 const uint kHeadBlocks = (kHeadDim + kHeadBlock - 1) / kHeadBlock;
 const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
 layout(constant_id = VKATTN_SPEC_MATRIX2_SUBGROUPS) const uint kSubgroups = 4;
 // Whether the owned rows of V or dO stay in shared memory, for want of registers.
@@ -107,7 +104,7 @@ uint visited_end;     // rows or keys from here on are never read, as they may h
 // Places the workgroup, and the subgroups within its block.
 void begin_block(uint first) {
   first_of_block = first;
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
   first_owned = first + gl_SubgroupID * kOwned;
 #else
   first_owned = first;
@@ -123,7 +120,7 @@ void begin_block(uint first) {
 // Zeros stand for rows that do not exist, for dims beyond the last, and in workgroup scope for visited rows from visited_end
 // on. If `whole` says that there are no such rows, and if there are no such dims, nothing is tested. These are macros, as a
 // function cannot take a buffer.
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
 // A function fetches owned rows by element, once for all steps.
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
   float fetch_##NAME(const in uint row, const in uint column, const in float element, const in uint first,             \
@@ -169,7 +166,7 @@ VKATTN_PAIR_LOADS(key, kHeadDim, kHeadBlock, key_row(batch, kv_head, 0u), params
 VKATTN_PAIR_LOADS(value, kValueDim, kValueBlock, value_row(batch, kv_head, 0u), params.value_row_stride,
                   uint(kv_length))
 
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
 #include "backward/visited_stage.glsl"
 #else
 void begin_steps(uint first) {}
@@ -184,7 +181,7 @@ OwnedRows(kValueBlock) VKATTN_BLOCKS(owned_values, kHeldValueBlocks);  // V, or 
 SumMatrix(kHeadBlock) VKATTN_BLOCKS(head_sums, kHeadBlocks);           // dK, or dQ
 
 // products += owned values times block b of visited ones, transposed.
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
 void add_value_products(inout PairMatrix products, VisitedColumns(kValueBlock) columns, uint b) {
   if (kValuesStaged) {
     OwnedRows(kValueBlock) values;
@@ -325,7 +322,7 @@ OwnerMatrix units;  // of gradients
 
 void begin_units() { units = OwnerMatrix(power_of_two(int(kLeastUnit))); }
 
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
 // Whether a sum of the subgroup has a factor.
 bool is_changed(OwnerMatrix changes) {
   bool changed = false;

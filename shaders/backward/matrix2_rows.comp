@@ -101,7 +101,7 @@ void visit_keys() {
 
 void load_owned() {
   VKATTN_EACH_BLOCK(kHeadBlocks) { load_owned_query(VKATTN_BLOCK(owned_heads), b); }
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
   stage_owned_values(visible_query_length());
   if (kValuesStaged) return;
 #endif

@@ -6,8 +6,13 @@
 //   void end_step()           from registers to the stage; a step has these two barriers
 //   void stage_owned_values(), load_staged_values(values, b)   owned rows that stay in shared memory (kValuesStaged)
 // Rows from visited_end on are not read: the last row stands for them, and pairs with them have no factors.
+// The staged form's pairs include it, behind the types and loads that it needs.
 #ifndef VKATTN_BACKWARD_VISITED_STAGE
 #define VKATTN_BACKWARD_VISITED_STAGE
+
+#include "lib/forms.glsl"
+
+#if VKATTN_STAGED
 
 layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_LOADS8) const bool kGradOutputLoads8 = false;
 VKATTN_INPUT_BITS(grad_output, kValueDim, kGradOutputDimStride, kGradOutputLoads8, kGradOutputVectorLoads)
@@ -129,5 +134,7 @@ void load_staged_values(out OwnedRows(kValueBlock) values, uint block) {
   coopMatLoad(values, owned_stage, gl_SubgroupID * kOwned * kValueStride8 + block * (kValueBlock / 8u), kValueStride8,
               gl_CooperativeMatrixLayoutRowMajor);
 }
+
+#endif
 
 #endif

@@ -149,13 +149,14 @@ void touch(TilePosition tile, int first_key, int key_end, bool of_values) {
   weight_stage[kStepKeys * kRows + lane()] = uintBitsToFloat(bits);
 }
 
-// Adds q . k over kDimQuads quads of dims to the scores of the lane's keys. Quantised keys have one scale there.
+// Adds q . k over kDimQuads quads of dims to the scores of the lane's keys. Quantised keys have one scale there. The products of
+// a quad are added apart: with many equal dims, one sum of all would round in one direction.
 void add_scores(uint dim, bool full) {
   float query[kDimQuads * 4 * kRows];
   [[unroll]] for (uint i = 0; i < kDimQuads * 4 * kRows; ++i) query[i] = query_stage[dim * kRows + i];
   [[unroll]] for (uint u = 0; u < kLaneKeys; ++u) {
     float product[kRows];
-    [[unroll]] for (uint r = 0; r < kRows; ++r) product[r] = kQuantisedKeys ? 0.0 : scores[u * kRows + r];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) product[r] = 0.0;
     [[unroll]] for (uint q = 0; q < kDimQuads; ++q) {
       vec4 key;
       if (kQuantisedKeys) {
@@ -169,7 +170,7 @@ void add_scores(uint dim, bool full) {
     }
     const float scale = kQuantisedKeys ? key_scale_of(key_index[u], dim) : 1.0;
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      scores[u * kRows + r] = kQuantisedKeys ? scores[u * kRows + r] + product[r] * scale : product[r];
+      scores[u * kRows + r] += kQuantisedKeys ? product[r] * scale : product[r];
     }
   }
 }

@@ -20,6 +20,11 @@
 #define VKATTN_STORAGE_16BIT 0
 #endif
 
+// 1: matrices of subgroup scope, from shared memory; 0: as the kernel's other form has them.
+#ifndef VKATTN_STAGED
+#define VKATTN_STAGED 0
+#endif
+
 // 1: loads of 8 and 16 bytes are loads of 64-bit scalars, for CPU implementations.
 #ifndef VKATTN_WIDE_LOADS
 #define VKATTN_WIDE_LOADS 0

@@ -11,10 +11,7 @@
 
 // Matrices of workgroup scope are loaded by tensor addressing. Matrices of the staged form have subgroup scope, and are
 // loaded from shared memory.
-#ifndef VKATTN_MATRIX2_STAGED
-#define VKATTN_MATRIX2_STAGED 0
-#endif
-#if VKATTN_MATRIX2_STAGED
+#if VKATTN_STAGED
 #define VKATTN_MATRIX2_SCOPE gl_ScopeSubgroup
 #else
 #define VKATTN_MATRIX2_SCOPE gl_ScopeWorkgroup
@@ -44,7 +41,7 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 #define SumMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kValueBlock, gl_MatrixUseAccumulator>
 // A number of each row, equal in all columns.
 #define RowMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kRowColumns, gl_MatrixUseAccumulator>
-#if !VKATTN_MATRIX2_STAGED
+#if !VKATTN_STAGED
 // Queries that a function fetches: accumulators can be converted to operands.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 

@@ -208,20 +208,20 @@ TEST_F(LimitsOfOneKernel, TheNextKernelIsAskedWhereOneDoesNotFit) {
 
 TEST_F(LimitsOfOneKernel, AWorkspaceForSumsIsDoneWithoutWhereItDoesNotFit) {
   RunOptions options{"lane"};
-  const Problem problem = parsed("h8 100x20 d16 output=f16 lse");
-  options.device = device_with([](Capabilities& c) { c.max_memory_allocation_bytes = 52'000; });
+  // Q takes 25,600 bytes, and the sums 51,200.
+  const Problem problem = parsed("h8 100x20 d16 f16 lse");
+  options.device = device_with([](Capabilities& c) { c.max_memory_allocation_bytes = 40'000; });
   options.inspect = [](const AttentionPlan& plan) { EXPECT_EQ(plan.workspace_bytes(), 0U); };
   EXPECT_TRUE(runs_right(runtime(), problem, options));
 }
 
 TEST_F(LimitsOfOneKernel, SumsOfPackedSequencesLiveElsewhereToo) {
   RunOptions options{"lane"};
-  // Q fits. The sums, with 68 bytes in a row, do not.
-  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 9 * 1024; });
+  // Q fits, with 32 bytes in a row. The sums, with 64, do not.
+  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 6 * 1024; });
   options.inspect = [](const AttentionPlan& plan) { EXPECT_LT(plan.workspace_bytes(), 2048U); };
   EXPECT_TRUE(runs_right(
-      runtime(), parsed("b3 100x20 d16 output=f16 sequences query_lengths=30,100,7 kv_lengths=20,3,9"),
-      options));
+      runtime(), parsed("b3 100x20 d16 f16 sequences query_lengths=30,100,7 kv_lengths=20,3,9"), options));
 }
 
 // Rows that belong to no sequence take no workspace.
