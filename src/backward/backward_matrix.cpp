@@ -158,10 +158,7 @@ void set_pass(const BackwardDesc& desc, const Capabilities& capabilities, const 
   add(VKATTN_SPEC_STEP_VISITED, pass.block.visited);
   add(VKATTN_SPEC_GRID_COLUMNS, pass.block.grid_columns);
   add(VKATTN_SPEC_VISITED_TRANSPOSED, pass.visited_transposed);
-  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(attention.query, query_extents(attention, 1), 8));
-  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(attention.key, key_extents(attention, 1), 8));
-  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(attention.value, key_extents(attention, 1), 8));
-  add(VKATTN_SPEC_GRAD_OUTPUT_LOADS8, has_vector_loads(*desc.grad_output, query_extents(attention, 1), 8));
+  add_loads8(desc, config.constants);
 }
 
 std::string matrix_summary(const MatrixPass& pass, std::string_view owned, std::string_view visited,
@@ -171,6 +168,17 @@ std::string matrix_summary(const MatrixPass& pass, std::string_view owned, std::
 }
 
 }  // namespace
+
+void add_loads8(const BackwardDesc& desc, SpecializationValues& constants) {
+  const AttentionDesc& attention = desc.attention;
+  const auto add = [&](std::uint32_t id, const TensorDesc& tensor, const TensorExtents& extents) {
+    constants.push_back({id, has_vector_loads(tensor, extents, 8) ? 1U : 0U});
+  };
+  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, attention.query, query_extents(attention, 1));
+  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, attention.key, key_extents(attention, 1));
+  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, attention.value, key_extents(attention, 1));
+  add(VKATTN_SPEC_GRAD_OUTPUT_LOADS8, *desc.grad_output, query_extents(attention, 1));
+}
 
 Result<void> check_one_matrix_type(const BackwardDesc& desc) {
   if (Result<void> s = check_matrix_types(desc.attention, QuantisedOperands::kNone); !s) return s;

@@ -213,10 +213,7 @@ void set_pass(const BackwardDesc& desc, const PairPass& pass, std::string_view s
   };
   add(VKATTN_SPEC_MATRIX2_SUBGROUPS, pass.block.subgroups);
   add(VKATTN_SPEC_PAIR_VALUES_STAGED, pass.values_staged);
-  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(attention.query, query_extents(attention, 1), 8));
-  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(attention.key, key_extents(attention, 1), 8));
-  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(attention.value, key_extents(attention, 1), 8));
-  add(VKATTN_SPEC_GRAD_OUTPUT_LOADS8, has_vector_loads(*desc.grad_output, query_extents(attention, 1), 8));
+  add_loads8(desc, config.constants);
 }
 
 std::string summary_of(const PairPass& pass, std::string_view owned, std::string_view visited) {
@@ -296,16 +293,17 @@ Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc, cons
   }
   const std::int64_t dims = std::max(desc.attention.head_dim, desc.attention.value_dim);
   std::int64_t most_dims = 0;
-  Result<BackwardKernel> kernel = unsupported("has no block");
   for (const PairBlockEntry& entry : kPairBlocks) {
-    if (entry.on_cpu != is_cpu) continue;
-    most_dims = std::max(most_dims, entry.most_dims);
-    if (dims > entry.most_dims || kernel) continue;
-    kernel = tile != nullptr ? sized_kernel(desc, capabilities, *tile)
-                             : kernel_of(desc, capabilities, entry.rows, entry.keys);
+    if (entry.on_cpu == is_cpu) most_dims = std::max(most_dims, entry.most_dims);
   }
   if (dims > most_dims) {
     return unsupported("takes heads of up to ", most_dims, " dims; here they have ", dims);
+  }
+  if (tile != nullptr) return sized_kernel(desc, capabilities, *tile);
+  Result<BackwardKernel> kernel = unsupported("has no block");
+  for (const PairBlockEntry& entry : kPairBlocks) {
+    if (entry.on_cpu != is_cpu || dims > entry.most_dims || kernel) continue;
+    kernel = kernel_of(desc, capabilities, entry.rows, entry.keys);
   }
   return kernel;
 }

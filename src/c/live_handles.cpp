@@ -24,14 +24,14 @@ LiveHandles::Place LiveHandles::find(const void* handle) const noexcept {
     for (std::size_t i = first_slot(handle, size);; i = (i + 1) & (size - 1)) {
       const void* const held = table[i].load(std::memory_order_acquire);
       if (held == nullptr) break;
-      if (held == handle) return {table, t, size, i};
+      if (held == handle) return {table, t, i};
     }
   }
   return {};
 }
 
 void LiveHandles::empty(const Place& place) noexcept {
-  const std::size_t last = place.size - 1;
+  const std::size_t last = (kFirstSize << place.table) - 1;
   place.slots[place.index].store(kTaken, std::memory_order_release);
   if (place.slots[(place.index + 1) & last].load(std::memory_order_relaxed) != nullptr) return;
   for (std::size_t i = place.index; place.slots[i].load(std::memory_order_relaxed) == kTaken;

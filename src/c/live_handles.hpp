@@ -48,7 +48,7 @@ class LiveHandles {
 
   struct Place {
     Slot* slots = nullptr;  ///< of the table; null if the address is nowhere
-    std::size_t table = 0, size = 0, index = 0;
+    std::size_t table = 0, index = 0;
   };
   [[nodiscard]] Place find(const void* handle) const noexcept;
   void empty(const Place& place) noexcept;

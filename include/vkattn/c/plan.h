@@ -190,8 +190,8 @@ VKATTN_API size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size
     attention, gradients and products, and of a layer's attention; an empty text for other plans. Bytes as vkattn_plan_describe. */
 VKATTN_API size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity);
 
-/** The kernel and its block sizes: of attention, of a layer's attention, of a product, and of gradients (sizes only if they
-    were asked for or tuned). An empty name for other plans. */
+/** The kernel and its block sizes: of attention, of a layer's attention, of a product, and of gradients (zeros where
+    vkattn_plan_options.tile cannot give them). An empty name for other plans. */
 VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
                                                 vkattn_error* error);
 
