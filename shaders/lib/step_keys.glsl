@@ -9,8 +9,8 @@
 layout(constant_id = VKATTN_SPEC_LANE_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_LANE_KEYS_FIRST) const bool kKeysFirst = false;
 
-// Rows of keys are found once a step, before the loops over dims, if they need a look-up, and on a CPU: what a loop finds there, and
-// later code needs too, costs a masked store in each pass. GPUs find them at each use.
+// Rows of keys are found once a step, before the loops over dims, if they need a look-up, and on a CPU: what a loop finds there,
+// and later code needs too, costs a masked store in each pass. GPUs find them at each use.
 const bool kFindsKeys = kLooksUpKeys || kKeysFirst;
 
 // True if all rows see the same keys, and each product with a key beyond the end may be computed. Otherwise each product asks
