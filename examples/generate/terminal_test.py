@@ -170,6 +170,10 @@ class TerminalTest(unittest.TestCase):
                                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))),
                          "no host memory is left\n")
 
+    def test_a_cache_that_no_binding_holds_is_refused(self):
+        said = self.refusal(*self.write_prompts(*["a"] * 32), "--context", str(LONG), "--cache", "f32")
+        self.assertRegex(said, f"^a layer's cache of {LONG} keys takes 4294967296 bytes, and maxStorageBufferRange of .* is [0-9]+; ")
+
     def test_a_refusal_names_one_prompt_of_several(self):
         prompts = pathlib.Path(self.folder, "prompts")
         for second, words in ((b"a\xff", "no tokens: the text is no UTF-8 at its byte 1"),

@@ -212,8 +212,9 @@ void Session::prepare_inspect(const Trainer& trainer, std::span<const std::uint3
 }
 
 Outcome Session::run() {
-  checked(check_room(decoder::Room::of(runtime_, "a smaller --batch, --context or --d-model needs less"),
-                     progress_.shape, progress_.batch));
+  checked(check_room(
+      decoder::Room::of(runtime_, "a smaller --batch, --context, --layers or --d-model needs less"),
+      progress_.shape, progress_.batch));
   const Parameters parameters(runtime_, progress_.shape);
   if (options_.resume)
     checked(load_parameters(options_.output, parameters));
