@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
@@ -56,7 +57,7 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<void()
   } catch (const std::bad_alloc&) {
     refuse("no host memory is left");
   } catch (const std::exception& error) {
-    refuse(std::string("the system refuses something: ") + error.what());
+    refuse(std::string("the program cannot go on: ") + error.what());
   }
 }
 
