@@ -1,7 +1,12 @@
 #include "decoder/terminal.hpp"
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
+#include <system_error>
 
 namespace decoder {
 
@@ -16,7 +21,10 @@ double seconds_since(Clock::time_point begin) {
 }
 
 Interrupts::Interrupts()
-    : before_((is_interrupted = 0, std::signal(SIGINT, [](int) { is_interrupted = 1; }))) {}
+    : before_((is_interrupted = 0, std::signal(SIGINT, [](int) {
+                 is_interrupted = 1;
+                 (void)std::signal(SIGINT, SIG_DFL);
+               }))) {}
 
 Interrupts::~Interrupts() {
   (void)std::signal(SIGINT, before_);
@@ -26,7 +34,14 @@ bool Interrupts::came() {
   return is_interrupted != 0;
 }
 
-void set_up(CLI::App& app) {
+void flush_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  const std::string why = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+  refuse("standard output cannot be written" + why);
+}
+
+int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& program) {
   example::before_refusal = ProgressLine::clear;
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     const std::string text = error.what();
@@ -34,6 +49,16 @@ void set_up(CLI::App& app) {
     return (is_of_option ? text.substr(0, text.find(':')) + " needs one value" : text) +
            "; --help lists the options\n";
   });
+  CLI11_PARSE(app, argc, argv);
+  try {
+    program();
+    flush_output();
+    return 0;
+  } catch (const std::bad_alloc&) {
+    refuse("no host memory is left");
+  } catch (const std::exception& error) {
+    refuse(std::string("the program cannot go on: ") + error.what());
+  }
 }
 
 }  // namespace decoder

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iomanip>
 #include <sstream>
 #include <string>
@@ -25,7 +26,7 @@ struct ProgressLine : vkattn::console::ProgressBar {
   ProgressLine() : ProgressBar(10) {}
 };
 
-// While it lives, Ctrl-C only sets a flag.
+// While it lives, the first Ctrl-C only sets a flag. The second ends the program at once.
 class Interrupts {
  public:
   Interrupts();
@@ -56,7 +57,11 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, 
   return app.add_option(name, number, text)->option_text("N")->check(CLI::Validator(in_range, ""));
 }
 
-// Has a refusal of options be one sentence, and every refusal erase the progress that stands.
-void set_up(CLI::App& app);
+// Hands what was printed on. Ends the program if it cannot be written.
+void flush_output();
+
+// Reads the options and runs the program; returns its exit code. Refusals of options, and exceptions, as for
+// a lack of memory, are one sentence. Every refusal erases the progress that stands.
+int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& program);
 
 }  // namespace decoder

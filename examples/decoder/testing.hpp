@@ -4,6 +4,8 @@
 #include <vkattn/runtime.hpp>
 
 #include <cstdio>
+#include <filesystem>
+#include <random>
 #include <string>
 
 namespace decoder {
@@ -23,5 +25,25 @@ inline bool has_validation() {
   options.validation = true;
   return vkattn::Runtime::create(options).ok();
 }
+
+// A folder that is removed with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder()
+      : path_(std::filesystem::temp_directory_path() / ("vkattn-" + std::to_string(std::random_device()()))) {
+    std::filesystem::create_directories(path_);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 }  // namespace decoder

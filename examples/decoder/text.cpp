@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <fstream>
 #include <utility>
 
@@ -33,6 +34,10 @@ vkattn::Result<void> check_writable(const std::filesystem::path& path) {
   return {};
 }
 
+namespace {
+
+// The number of bytes of the text's first character; 0 if the text is not UTF-8. Surrogates, forms that are
+// longer than they need be and codes beyond U+10FFFF are not.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -51,6 +56,8 @@ std::size_t character_bytes(std::string_view text) {
   }
   return bytes;
 }
+
+}  // namespace
 
 vkattn::Result<std::vector<std::string_view>> characters_of(std::string_view text) {
   std::vector<std::string_view> characters;
@@ -79,6 +86,23 @@ std::string Utf8Stream::add(std::string_view bytes) {
 
 std::string Utf8Stream::finish() {
   return std::exchange(waiting_, {}).empty() ? "" : "\xef\xbf\xbd";
+}
+
+std::string visible(std::string_view bytes) {
+  Utf8Stream stream;
+  const std::string text = stream.add(bytes) + stream.finish();
+  std::string shown;
+  for (const char each : text) {
+    std::array<char, 8> code{};
+    std::snprintf(code.data(), code.size(), "\\x%02x",
+                  static_cast<unsigned>(static_cast<unsigned char>(each)));
+    const bool is_control = static_cast<unsigned char>(each) < 0x20 || each == 0x7f;
+    shown += each == ' '    ? "\xc2\xb7"
+             : each == '\n' ? "\\n"
+             : is_control   ? std::string(code.data())
+                            : std::string(1, each);
+  }
+  return shown;
 }
 
 }  // namespace decoder

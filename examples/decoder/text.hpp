@@ -21,9 +21,6 @@ namespace decoder {
 // and links that lead nowhere are not tried.
 [[nodiscard]] vkattn::Result<void> check_writable(const std::filesystem::path& path);
 
-// The number of bytes of the text's first character; 0 if the text is not UTF-8. Surrogates, forms that are
-// longer than they need be and codes beyond U+10FFFF are not.
-[[nodiscard]] std::size_t character_bytes(std::string_view text);
 // Refuses a text that is not UTF-8.
 [[nodiscard]] vkattn::Result<std::vector<std::string_view>> characters_of(std::string_view text);
 
@@ -38,5 +35,9 @@ class Utf8Stream {
  private:
   std::string waiting_;
 };
+
+// A text on one line of a picture: a dot for spaces, \n and \x0d for control characters, U+FFFD for bytes
+// that are no character.
+[[nodiscard]] std::string visible(std::string_view bytes);
 
 }  // namespace decoder

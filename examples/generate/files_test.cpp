@@ -1,9 +1,11 @@
 // The tests of generate that need no device: the tokenizer, and files that are refused.
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <random>
+#include <sstream>
 
 #include "decoder/text.hpp"
 #include "generate/generate_test.hpp"
@@ -43,31 +45,11 @@ namespace {
 // between.
 std::string pieces_of(const Path& folder, const Json& changes, const std::string& text) {
   Json file = Json::parse(R"({"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": []})");
+  std::istringstream words(
+      "\xe2\x96\x81 \xc4\xa0 \xc4\x8a a b ' s S 1 2 3 4 ! \xc3\x83 \xc2\xa9 ab abb 12 123 's aa "
+      "\xc4\xa0\x61");
   int token = 0;
-  for (const char* const word : {"\xe2\x96\x81",
-                                 "\xc4\xa0",
-                                 "\xc4\x8a",
-                                 "a",
-                                 "b",
-                                 "'",
-                                 "s",
-                                 "S",
-                                 "1",
-                                 "2",
-                                 "3",
-                                 "4",
-                                 "!",
-                                 "\xc3\x83",
-                                 "\xc2\xa9",
-                                 "ab",
-                                 "abb",
-                                 "12",
-                                 "123",
-                                 "'s",
-                                 "aa",
-                                 "\xc4\xa0"
-                                 "a"})
-    file["model"]["vocab"][word] = token++;
+  for (std::string word; words >> word;) file["model"]["vocab"][word] = token++;
   for (const char* const merge : {"a b", "ab b", "1 2", "12 3", "' s", "a a", "\xc4\xa0 a"})
     file["model"]["merges"].push_back(merge);
   file.merge_patch(changes);
@@ -81,54 +63,52 @@ std::string pieces_of(const Path& folder, const Json& changes, const std::string
 }
 
 void test_steps(const Path& folder) {
-  const auto expect_pieces = [&](const char* changes, const std::string& text, const std::string& pieces) {
-    const std::string got = pieces_of(folder, Json::parse(changes), text);
-    expect(got == pieces, "'" + text + "' becomes '" + got + "', not '" + pieces + "'");
-  };
   const char* const bytes =
       R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}})";
-  expect_pieces(bytes, "abb abab", "abb|\xc2\xb7|ab|ab");
-  expect_pieces(bytes, "a  a",
-                "a|\xc2\xb7|\xc2\xb7"
-                "a");
-  expect_pieces(bytes, "ab's 1234!", "ab|'s|\xc2\xb7|123|4|!");
-  expect_pieces(bytes, "a\n\n", "a|\\n|\\n");
   const char* const digits =
       R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
     {"type": "ByteLevel", "add_prefix_space": false}]}, "decoder": {"type": "ByteLevel"}})";
-  expect_pieces(digits, "ab123", "ab|1|2|3");
   const char* const llama3 =
       R"JSON({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "behavior": "Isolated",
     "pattern": {"Regex": "(?i:'s|'t)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
     {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]}, "decoder": {"type": "ByteLevel"}})JSON";
-  expect_pieces(llama3, "a'S1234", "a|'|S|123|4");
   const char* const added =
       R"({"added_tokens": [{"id": 30, "content": "<b>", "special": true, "rstrip": true}, {"id": 31, "content": "<b>>"}],
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}})";
-  expect_pieces(added, "a<b>  a<b>>a", "a|<b>|a|<b>>|a");
-  expect_pieces(
-      R"({"pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "first"}, "decoder": {"type": "Metaspace"}})",
-      "ab ab", "\xc2\xb7|ab|\xc2\xb7|ab");
+  const char* const metaspace =
+      R"({"pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "first"}, "decoder": {"type": "Metaspace"}})";
+  for (const auto& [changes, text, pieces] :
+       std::initializer_list<std::array<const char*, 3>>{{bytes, "abb abab", "abb|\xc2\xb7|ab|ab"},
+                                                         {bytes, "a  a", "a|\xc2\xb7|\xc2\xb7\x61"},
+                                                         {bytes, "ab's 1234!", "ab|'s|\xc2\xb7|123|4|!"},
+                                                         {bytes, "a\n\n", "a|\\n|\\n"},
+                                                         {digits, "ab123", "ab|1|2|3"},
+                                                         {llama3, "a'S1234", "a|'|S|123|4"},
+                                                         {added, "a<b>  a<b>>a", "a|<b>|a|<b>>|a"},
+                                                         {metaspace, "ab ab", "\xc2\xb7|ab|\xc2\xb7|ab"}}) {
+    const std::string got = pieces_of(folder, Json::parse(changes), text);
+    expect(got == pieces, std::string("'") + text + "' becomes '" + got + "', not '" + pieces + "'");
+  }
   // e and its accent, in one character and in two.
-  const char* const nfc =
-      R"({"normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}})";
-  expect_pieces(nfc, "e\xcc\x81", pieces_of(folder, Json::parse(nfc), "\xc3\xa9"));
-  const auto expect_refusal = [&](const char* changes, const std::string& words) {
+  const Json nfc = Json::parse(bytes).patch(
+      Json::parse(R"([{"op": "add", "path": "/normalizer", "value": {"type": "NFC"}}])"));
+  expect(pieces_of(folder, nfc, "e\xcc\x81") == pieces_of(folder, nfc, "\xc3\xa9"),
+         "NFC makes both one text");
+  for (const auto& [changes, words] : std::initializer_list<std::array<const char*, 2>>{
+           {R"({"model": {"type": "WordPiece"}})",
+            "the kind of tokenizer 'WordPiece' is not known; known: BPE"},
+           {R"({"normalizer": {"type": "Lowercase"}})", "the normalizer 'Lowercase' is not known"},
+           {R"({"pre_tokenizer": {"type": "BertPreTokenizer"}})",
+            "the pre-tokenizer 'BertPreTokenizer' is not known"},
+           {R"({"decoder": {"type": "WordPiece"}})", "the decoder 'WordPiece' is not known"},
+           {R"({"model": {"merges": ["a z"]}})", "the merge of 'a' and 'z' has a part that is no token"},
+           {R"({"model": {"vocab": 3}})", "tokenizer.json: "},
+           {R"({"model": {"unk_token": "<unk>"}})", "the unk_token '<unk>' is no token of the vocabulary"},
+           {R"({"model": {"vocab": {"z": 4000000000}}})",
+            "the token 4000000000 is not from 0 to 16777216"}}) {
     const std::string got = pieces_of(folder, Json::parse(changes), "a");
     expect(got.find(words) != std::string::npos, "'" + got + "' says '" + words + "'");
-  };
-  expect_refusal(R"({"model": {"type": "WordPiece"}})",
-                 "the kind of tokenizer 'WordPiece' is not known; known: BPE");
-  expect_refusal(R"({"normalizer": {"type": "Lowercase"}})", "the normalizer 'Lowercase' is not known");
-  expect_refusal(R"({"pre_tokenizer": {"type": "BertPreTokenizer"}})",
-                 "the pre-tokenizer 'BertPreTokenizer' is not known");
-  expect_refusal(R"({"decoder": {"type": "WordPiece"}})", "the decoder 'WordPiece' is not known");
-  expect_refusal(R"({"model": {"merges": ["a z"]}})", "the merge of 'a' and 'z' has a part that is no token");
-  expect_refusal(R"({"model": {"vocab": 3}})", "tokenizer.json: ");
-  expect_refusal(R"({"model": {"unk_token": "<unk>"}})",
-                 "the unk_token '<unk>' is no token of the vocabulary");
-  expect_refusal(R"({"model": {"vocab": {"z": 4000000000}}})",
-                 "the token 4000000000 is not from 0 to 16777216");
+  }
 
   decoder::Utf8Stream stream;
   expect(stream.add("a\xf0\x9f") == "a" && stream.add("\x91\xa9z") == "\xf0\x9f\x91\xa9z",
@@ -136,6 +116,8 @@ void test_steps(const Path& folder) {
   expect(stream.add("\xe2\x82").empty() && stream.add("!") == "\xef\xbf\xbd\xef\xbf\xbd!",
          "bytes that are no character are shown as such");
   expect(stream.add("\xc3").empty() && stream.finish() == "\xef\xbf\xbd", "also at the end");
+  expect(decoder::visible("a b\n\r\x7f\xff") == "a\xc2\xb7\x62\\n\\x0d\\x7f\xef\xbf\xbd",
+         "a name for a picture is one line");
 }
 
 void test_writable(const Path& folder) {
@@ -203,11 +185,9 @@ void test_tensor_files(const ExpectRefusal& expect_refusal) {
 }  // namespace
 
 void test_refusals(const Path& checkpoint) {
-  const Path folder =
-      std::filesystem::temp_directory_path() / ("vkattn-generate-" + std::to_string(std::random_device()()));
-  std::filesystem::create_directories(folder);
-  test_steps(folder);
-  test_writable(folder);
+  const decoder::TemporaryFolder folder;
+  test_steps(folder.path());
+  test_writable(folder.path());
   const Path to = folder / "model";
   const auto expect_refusal = [&](const std::string& words, const std::function<void(const Path&)>& change) {
     const std::string got = refusal_of(checkpoint, to, change);
@@ -223,6 +203,8 @@ void test_refusals(const Path& checkpoint) {
                  with_config({{"architectures", {"BertModel"}}}));
   expect_refusal("vocab_size is 0 but must be from 1", with_config({{"vocab_size", 0}}));
   expect_refusal("vocab_size is no whole number", with_config({{"vocab_size", 1e300}}));
+  expect_refusal("layer_norm_epsilon is \"small\", which has another type than it must",
+                 with_config({{"layer_norm_epsilon", "small"}}));
   expect_refusal("is no configuration",
                  [](const Path& at) { std::ofstream(at / "config.json") << "{\"architectures\": 3"; });
   expect_refusal("config.json cannot be read",
@@ -249,7 +231,6 @@ void test_refusals(const Path& checkpoint) {
   expect_refusal(
       "the activation 'relu' is not known",
       with_config({{"hidden_act", "relu"}, {"hidden_activation", "relu"}, {"activation_function", "relu"}}));
-  std::filesystem::remove_all(folder);
 }
 
 // smollm2 has 32 numbers of a key in each of two layers, and its largest tensor is the embedding of 307
@@ -277,7 +258,7 @@ void test_room(const Path& checkpoint) {
   expect_refusal("");
   --room.range;
   expect_refusal(
-      "the largest buffer of a pass of 64 tokens and 1 prompts takes 32768 bytes, and maxStorageBufferRange "
+      "the largest buffer of a pass of 64 tokens and 1 prompt takes 32768 bytes, and maxStorageBufferRange "
       "of a GPU is 32767; ask for less");
   room.range = 19647;
   expect_refusal(

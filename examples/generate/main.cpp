@@ -77,16 +77,16 @@ int main(int argc, char** argv) {
   generate::Options options;
   std::string prompt, prompt_file;
   add_options(app, options, prompt, prompt_file);
-  decoder::set_up(app);
-  CLI11_PARSE(app, argc, argv);
-  refuse_idle(app, options);
-  if (!options.picture.empty()) decoder::checked(decoder::check_writable(options.picture));
-  if (prompt_file.empty()) {
-    options.prompts = {prompt};
-  } else {
-    if (app.count("PROMPT") > 0)
-      decoder::refuse("PROMPT and --prompt-file are two ways to give a prompt; leave one of them out");
-    options.prompts = prompts_of(prompt_file);
-  }
-  (void)generate::Speaker(options).run();
+  return decoder::run_program(app, argc, argv, [&] {
+    refuse_idle(app, options);
+    if (!options.picture.empty()) decoder::checked(decoder::check_writable(options.picture));
+    if (prompt_file.empty()) {
+      options.prompts = {prompt};
+    } else {
+      if (app.count("PROMPT") > 0)
+        decoder::refuse("PROMPT and --prompt-file are two ways to give a prompt; leave one of them out");
+      options.prompts = prompts_of(prompt_file);
+    }
+    (void)generate::Speaker(options).run();
+  });
 }

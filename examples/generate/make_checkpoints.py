@@ -28,7 +28,6 @@ GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace("{1,3}", "")
-DTYPES = {"float32": (torch.float32, "F32"), "float16": (torch.float16, "F16"), "bfloat16": (torch.bfloat16, "BF16")}
 
 # ---- Tokenizers: byte-level BPE, and BPE over characters as SentencePiece makes it
 
@@ -212,7 +211,7 @@ def llama(config, w, tokens):
     scale = config.get("query_pre_attn_scalar", dims) ** -0.5
     x = w["model.embed_tokens.weight"][tokens]
     if gemma:
-        x = x * float(torch.tensor(width**0.5).to(DTYPES[config["torch_dtype"]][0]))
+        x = x * float(torch.tensor(width**0.5).to(getattr(torch, config["torch_dtype"])))
     for i in range(config["num_hidden_layers"]):
         at = f"model.layers.{i}."
         y = norm(x, gain(at + "input_layernorm"), epsilon)
@@ -287,7 +286,7 @@ def draw(config, seed):
             values = values * (0.3 if "wpe" in name else 0.2 if config["model_type"] == "gemma2" else 0.5)
         else:
             values = values * 1.5 / math.sqrt(shape[0] if config["model_type"] == "gpt2" else shape[1])
-        weights[name] = values.to(DTYPES[config["torch_dtype"]][0])
+        weights[name] = values.to(getattr(torch, config["torch_dtype"]))
     return weights
 
 
@@ -404,7 +403,8 @@ def families():
         "gpt2": ({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 1,
                   "n_positions": 256, "n_ctx": 256, "n_inner": 32, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
                   "torch_dtype": "float16"}, byte_level(GPT2, ["<|endoftext|>"])),
-        "llama2": ({**LLAMA, "torch_dtype": "float32", "num_key_value_heads": 2, "tie_word_embeddings": False}, llama2),
+        "llama2": ({**LLAMA, "torch_dtype": "float32", "num_key_value_heads": 2, "tie_word_embeddings": False,
+                    "rope_scaling": {"type": "linear", "factor": 2.0}}, llama2),
         "smollm2": ({**LLAMA, "torch_dtype": "bfloat16"}, byte_level(GPT2, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], digits=True)),
         "mistral": ({**LLAMA, "architectures": ["MistralForCausalLM"], "model_type": "mistral", "torch_dtype": "bfloat16",
                      "sliding_window": 16, "tie_word_embeddings": False}, llama2),

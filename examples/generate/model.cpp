@@ -54,7 +54,11 @@ T value(const Json& config, const char* name, T otherwise) {
   if (found == config.end() || found->is_null()) return otherwise;
   if (std::is_same_v<T, std::int64_t> && !found->is_number_integer())
     fail(std::string(name) + " is no whole number");
-  return found->get<T>();
+  try {
+    return found->get<T>();
+  } catch (const Json::type_error&) {
+    fail(std::string(name) + " is " + found->dump() + ", which has another type than it must");
+  }
 }
 
 constexpr std::int64_t kMostSize = 1 << 24;

@@ -99,12 +99,20 @@ void Speaker::make_graph(const GraphOptions& options) {
   graph_->plans().on_workspace = [this, options](std::uint64_t bytes) { check(options, bytes); };
 }
 
+// In refusals. Several prompts are numbered, as their texts are.
+std::string Speaker::prompt_name(std::size_t prompt) const {
+  return options_.prompts.size() > 1 ? "prompt " + std::to_string(prompt + 1) : "the prompt";
+}
+
 std::vector<Tokens> Speaker::encoded() const {
   std::vector<Tokens> prompts;
   for (const std::string& prompt : options_.prompts) {
-    if (prompt.empty()) refuse("the prompt is empty");
-    prompts.push_back(checked(tokenizer_.encode(prompt)));
-    if (prompts.back().empty()) refuse("the prompt has no tokens");
+    const std::string name = prompt_name(prompts.size());
+    if (prompt.empty()) refuse(name + " is empty");
+    auto tokens = tokenizer_.encode(prompt);
+    if (!tokens) refuse(name + " has no tokens: " + tokens.error().message);
+    prompts.push_back(*std::move(tokens));
+    if (prompts.back().empty()) refuse(name + " has no tokens");
     for (const std::uint32_t token : prompts.back()) {
       if (token >= model_.vocabulary)
         refuse("tokenizer.json has the token " + std::to_string(token) +
@@ -115,7 +123,8 @@ std::vector<Tokens> Speaker::encoded() const {
 }
 
 GraphOptions Speaker::sizes() const {
-  const std::int64_t longest = std::ssize(*std::ranges::max_element(prompts_, {}, &Tokens::size));
+  const auto at = std::ranges::max_element(prompts_, {}, &Tokens::size);
+  const std::int64_t longest = std::ssize(*at);
   if (options_.context > model_.context)
     refuse("--context is " + std::to_string(options_.context) + ", and the model knows " +
            std::to_string(model_.context) + " positions");
@@ -123,8 +132,10 @@ GraphOptions Speaker::sizes() const {
   sizes.context =
       options_.context > 0 ? options_.context : std::min(model_.context, longest + options_.tokens);
   if (longest >= sizes.context)
-    refuse("the prompt has " + std::to_string(longest) + " tokens, and a context of " +
-           std::to_string(sizes.context) + " has no room for it and a token behind it");
+    refuse(prompt_name(static_cast<std::size_t>(at - prompts_.begin())) + " has " + std::to_string(longest) +
+           " tokens, and a context of " + std::to_string(sizes.context) +
+           " has no room for it and a token behind it; the model knows " + std::to_string(model_.context) +
+           " positions");
   sizes.cache = type_named(options_.cache).value_or(sizes.cache);
   sizes.texts = std::ssize(prompts_);
   sizes.chunk = std::max(options_.chunk, sizes.texts);
@@ -228,7 +239,7 @@ void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
     if (count > 1 || outputs[0].empty()) return;
     is_text_open = !outputs[0].ends_with('\n');
     std::fputs(printable(std::exchange(outputs[0], {}), is_terminal).c_str(), stdout);
-    std::fflush(stdout);
+    decoder::flush_output();
   };
   std::vector<bool> writes(count, true);
   example::before_refusal = end_lines;
@@ -254,7 +265,7 @@ void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
   flush();
   for (std::size_t i = 0; count > 1 && i < count; ++i)
     std::printf("--- prompt %zu\n%s", i + 1, printable(outputs[i], is_terminal).c_str());
-  std::fflush(stdout);
+  decoder::flush_output();
 }
 
 void Speaker::print_figures(std::size_t tokens) const {
@@ -263,15 +274,16 @@ void Speaker::print_figures(std::size_t tokens) const {
   };
   const std::size_t decoded =
       tokens - std::min(tokens, prompts_.size());  // the first of each is the prompt's
-  std::fprintf(
-      stderr,
-      "\n%s on %s\nloaded in %.1f s; first token after %.2f s (%zu tokens of the prompt, %.1f tokens/s)\n"
-      "%zu tokens written, %.1f tokens/s\nmemory: weights %s (%s), cache %s (%s, %lld keys)\n",
-      model_.family->architecture, runtime_->device().capabilities().device_name.c_str(), loading_,
-      first_token_, prompt_tokens_, rate(prompt_tokens_, first_token_), tokens, rate(decoded, decoding_),
-      bytes_text(weights_.bytes()).c_str(), vkattn::name(weights_.layers.front().qkv.type).data(),
-      bytes_text(cache_bytes(model_, graph_options_).all).c_str(), options_.cache.c_str(),
-      static_cast<long long>(graph_options_.context));
+  std::fprintf(stderr,
+               "\n%s on %s\nloaded in %.1f s; first token after %.2f s (%s of the prompt, %.1f tokens/s)\n"
+               "%s written, %.1f tokens/s\nmemory: weights %s (%s), cache %s (%s, %lld keys)\n",
+               model_.family->architecture, runtime_->device().capabilities().device_name.c_str(), loading_,
+               first_token_, vkattn::console::count(prompt_tokens_, "token").c_str(),
+               rate(prompt_tokens_, first_token_), vkattn::console::count(tokens, "token").c_str(),
+               rate(decoded, decoding_), bytes_text(weights_.bytes()).c_str(),
+               vkattn::name(weights_.layers.front().qkv.type).data(),
+               bytes_text(cache_bytes(model_, graph_options_).all).c_str(), options_.cache.c_str(),
+               static_cast<long long>(graph_options_.context));
   if (!slices_.empty()) print_frames(decoded);
 }
 

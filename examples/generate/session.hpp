@@ -48,6 +48,7 @@ class Speaker {
   void read(decoder::Texts& texts);
 
  private:
+  [[nodiscard]] std::string prompt_name(std::size_t prompt) const;
   [[nodiscard]] std::vector<decoder::Tokens> encoded() const;
   [[nodiscard]] decoder::GraphOptions sizes() const;
   // Of the graph that the picture is drawn from.

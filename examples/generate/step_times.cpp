@@ -37,19 +37,8 @@ void time_step(const vkattn::Runtime& runtime, const decoder::Graph& graph, cons
               steps.size(), median(whole), median(sums), median(whole) / median(sums), kRounds);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app("Times a step of generate, and its parts.", "step_times");
-  std::string folder, device;
-  std::int64_t before = 512;
-  app.add_option("FOLDER", folder, "A checkpoint, as generate reads it")->required();
-  decoder::add_number(app, "--tokens", before, "Tokens before the step, default 512", 1, 1 << 20);
-  app.add_option("--device", device, "A number or a part of a device's name")->option_text("NAME");
-  app.footer("Example:\n  step_times SmolLM2-135M --tokens 1000");
-  decoder::set_up(app);
-  CLI11_PARSE(app, argc, argv);
-
+// Reads some tokens, and times the step behind them.
+void run(const std::string& folder, const std::string& device, std::int64_t before) {
   const vkattn::Runtime runtime = checked(vkattn::Runtime::create({.device = device}));
   const generate::Model model = checked(generate::read_model(folder));
   if (before >= model.context)
@@ -75,4 +64,17 @@ int main(int argc, char** argv) {
               static_cast<long long>(before));
   graph.read(texts, sampling,
              [&](decoder::Graph::Pass, const decoder::Steps& steps) { time_step(runtime, graph, steps); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Times a step of generate, and its parts.", "step_times");
+  std::string folder, device;
+  std::int64_t before = 512;
+  app.add_option("FOLDER", folder, "A checkpoint, as generate reads it")->required();
+  decoder::add_number(app, "--tokens", before, "Tokens before the step, default 512", 1, 1 << 20);
+  app.add_option("--device", device, "A number or a part of a device's name")->option_text("NAME");
+  app.footer("Example:\n  step_times SmolLM2-135M --tokens 1000");
+  return decoder::run_program(app, argc, argv, [&] { run(folder, device, before); });
 }

@@ -1,4 +1,4 @@
-"""Tests what generate shows at a terminal when it ends early: by a refusal, and by Ctrl-C.
+"""Tests what generate shows when it ends early: by a refusal, for want of memory or of a place for its text, and by Ctrl-C.
 
     terminal_test.py PROGRAM CHECKPOINT GPT2
 
@@ -9,11 +9,13 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM, CHECKPOINT, GPT2 = sys.argv[1:4]
@@ -131,6 +133,54 @@ class TerminalTest(unittest.TestCase):
             self.assertTrue(whole.startswith(begin), (begin, whole))
         tokens = int(re.search(r"(\d+) tokens written", "\n".join(lines)).group(1))
         self.assertTrue(6 <= tokens < 1000, lines)
+
+
+    def test_the_second_ctrl_c_ends_the_program_at_once(self):
+        prompts = self.write_prompts("It is a small text", "A model goes on")
+        for _ in range(5):  # the token may end between the two
+            terminal = self.start(*prompts, "--tokens", "500", "--frame-budget", "0.01")
+            self.assertTrue(terminal.read_until("token 3 of each text"), terminal.said)
+            begin = time.monotonic()
+            while terminal.program.poll() is None and time.monotonic() < begin + 60:
+                terminal.program.send_signal(signal.SIGINT)
+                time.sleep(0.01)
+            if terminal.program.wait() == -signal.SIGINT:
+                return
+        self.fail("it always waited")
+
+    def refusal(self, *words, stdout=subprocess.DEVNULL, **more):
+        """What a run with these words says that ends with 1."""
+        run = subprocess.run([PROGRAM, self.folder, *words], stdout=stdout, stderr=subprocess.PIPE, encoding="utf-8", check=False, **more)
+        self.assertEqual(run.returncode, 1)
+        return run.stderr
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
+    def test_text_that_cannot_be_written_is_an_error(self):
+        for words in (("a",), self.write_prompts("a", "b")):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                self.assertEqual(self.refusal(*words, "--tokens", "2", stdout=full),
+                                 "standard output cannot be written: No space left on device\n")
+
+    def test_no_memory_is_one_sentence(self):
+        prompts = pathlib.Path(self.folder, "prompts")
+        prompts.touch()
+        os.truncate(prompts, 4 << 30)  # a hole
+        limit = 512 << 20  # bytes of addresses
+        self.assertEqual(self.refusal("--prompt-file", str(prompts),
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))),
+                         "no host memory is left\n")
+
+    def test_a_cache_that_no_binding_holds_is_refused(self):
+        said = self.refusal(*self.write_prompts(*["a"] * 32), "--context", str(LONG), "--cache", "f32")
+        self.assertRegex(said, f"^a layer's cache of {LONG} keys takes 4294967296 bytes, and maxStorageBufferRange of .* is [0-9]+; ")
+
+    def test_a_refusal_names_one_prompt_of_several(self):
+        prompts = pathlib.Path(self.folder, "prompts")
+        for second, words in ((b"a\xff", "no tokens: the text is no UTF-8 at its byte 1"),
+                              (b"a" * 999, "999 tokens, and a context of 128 has no room for it and a token behind it; "
+                                           f"the model knows {LONG} positions")):
+            prompts.write_bytes(b"good\n\n" + second + b"\nlast\n")
+            self.assertEqual(self.refusal("--prompt-file", str(prompts), "--context", "128"), f"prompt 2 has {words}\n")
 
 
 def skip_without_device():

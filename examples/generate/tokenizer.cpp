@@ -493,10 +493,7 @@ std::string Tokenizer::bytes(std::uint32_t token) const {
 
 std::string Tokenizer::name(std::uint32_t token) const {
   if (token >= rules_->all.size()) return std::to_string(token);
-  if (rules_->all[token].is_added) return rules_->all[token].text;
-  decoder::Utf8Stream stream;
-  const std::string text = stream.add(replaced(replaced(bytes(token), " ", "\xc2\xb7"), "\n", "\\n"));
-  return text + stream.finish();
+  return decoder::visible(rules_->all[token].is_added ? rules_->all[token].text : bytes(token));
 }
 
 }  // namespace generate

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "console.hpp"
 #include "decoder/text.hpp"
 
 namespace generate {
@@ -151,7 +152,7 @@ vkattn::Result<Weights> Weights::find(const Model& model, Checkpoint& checkpoint
   if (family.positions != nullptr && weights.positions.type != weights.embedding.type)
     return refusal("the tables of tokens and of positions have different types");
   const std::vector<Tensor*> all = weights.tensors();
-  weights.largest_ = {all.front()->parts.front().tensor->name, all.front()->bytes()};
+  weights.largest_ = {"the tensor '" + all.front()->parts.front().tensor->name + "'", all.front()->bytes()};
   for (const Tensor* const each : all) weights.bytes_ += each->bytes();
   return weights;
 } catch (const vkattn::Error& error) {
@@ -259,13 +260,15 @@ void Weights::upload(const vkattn::Runtime& runtime, const std::function<void(do
 vkattn::Result<void> check_room(const decoder::Room& room, const Model& model, const Weights& weights,
                                 const decoder::GraphOptions& options, std::uint64_t workspaces) {
   const decoder::Bytes caches = cache_bytes(model, options), numbers = number_bytes(model, options);
-  return room.check({{"the tensor '" + weights.largest().first + "'", weights.largest().second},
-                     {"a layer's cache of " + std::to_string(options.context) + " keys", caches.largest},
-                     {"the largest buffer of a pass of " + std::to_string(options.chunk) + " tokens and " +
-                          std::to_string(options.texts) + " prompts",
-                      numbers.largest}},
-                    {"weights, cache, the numbers of a pass and workspaces",
-                     weights.bytes() + caches.all + numbers.all + workspaces});
+  return room.check(
+      {weights.largest(),
+       {"a layer's cache of " + std::to_string(options.context) + " keys", caches.largest},
+       {"the largest buffer of a pass of " +
+            vkattn::console::count(static_cast<std::uint64_t>(options.chunk), "token") + " and " +
+            vkattn::console::count(static_cast<std::uint64_t>(options.texts), "prompt"),
+        numbers.largest}},
+      {"weights, cache, the numbers of a pass and workspaces",
+       weights.bytes() + caches.all + numbers.all + workspaces});
 }
 
 }  // namespace generate

@@ -21,8 +21,8 @@ class Weights : public decoder::Weights {
   [[nodiscard]] static vkattn::Result<Weights> find(const Model& model, Checkpoint& checkpoint,
                                                     std::optional<vkattn::DataType> quantised);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  // The tensor that takes most: the name of its first part, and its bytes.
-  [[nodiscard]] const std::pair<std::string, std::uint64_t>& largest() const { return largest_; }
+  // The tensor that takes most.
+  [[nodiscard]] const decoder::Need& largest() const { return largest_; }
   // Creates the buffers. Before that there are no ranges.
   void allocate(const vkattn::Runtime& runtime);
   // Uploads everything into them; on_progress is told the share that is done.
@@ -32,7 +32,7 @@ class Weights : public decoder::Weights {
   [[nodiscard]] std::vector<decoder::Tensor*> tensors();  // the largest first
 
   std::uint64_t bytes_ = 0;
-  std::pair<std::string, std::uint64_t> largest_;
+  decoder::Need largest_;
   std::vector<vkattn::Buffer> buffers_;  // of tensors()
 };
 

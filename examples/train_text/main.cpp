@@ -60,18 +60,18 @@ int main(int argc, char** argv) {
                "train_text");
   Options options;
   const std::vector<CLI::Option*> of_new_model = add_options(app, options);
-  decoder::set_up(app);
-  CLI11_PARSE(app, argc, argv);
-  for (const CLI::Option* const option : of_new_model) {
-    if (options.resume && option->count() > 0)
-      decoder::refuse(option->get_name() +
-                      " is for a new model, and --resume goes on with one; leave one of them out");
-  }
-  const train_text::Shape& shape = options.fresh.shape;
-  if (shape.width % shape.heads != 0)
-    decoder::refuse("--d-model " + std::to_string(shape.width) + " is no multiple of --heads " +
-                    std::to_string(shape.heads));
-  if (options.steps == 0 && options.minutes == 0) options.minutes = 2;
-  if (options.files.empty()) options.files = train_text::documents_of(EXAMPLE_DOCUMENTS);
-  (void)train_text::run(options);
+  return decoder::run_program(app, argc, argv, [&] {
+    for (const CLI::Option* const option : of_new_model) {
+      if (options.resume && option->count() > 0)
+        decoder::refuse(option->get_name() +
+                        " is for a new model, and --resume goes on with one; leave one of them out");
+    }
+    const train_text::Shape& shape = options.fresh.shape;
+    if (shape.width % shape.heads != 0)
+      decoder::refuse("--d-model " + std::to_string(shape.width) + " is no multiple of --heads " +
+                      std::to_string(shape.heads));
+    if (options.steps == 0 && options.minutes == 0) options.minutes = 2;
+    if (options.files.empty()) options.files = train_text::documents_of(EXAMPLE_DOCUMENTS);
+    (void)train_text::run(options);
+  });
 }

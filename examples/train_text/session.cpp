@@ -193,19 +193,13 @@ void Session::draw_losses(const std::optional<double>& kept_back) const {
   std::printf("%s has the losses\n", path.c_str());
 }
 
-// The label of a token on one line: a sign stands for a character that cannot be seen.
-std::string label(const std::string& character) {
-  if (character == " ") return "\xc2\xb7";
-  if (character == "\n") return "\\n";
-  return static_cast<unsigned char>(character[0]) < 0x20 ? "?" : character;
-}
-
 void Session::prepare_inspect(const Trainer& trainer, std::span<const std::uint32_t> tokens) const {
   constexpr std::int64_t kMostTokens = 32;
   const auto count = static_cast<std::size_t>(
       std::min({static_cast<std::int64_t>(tokens.size()), progress_.shape.context, kMostTokens}));
   std::vector<std::string> labels;
-  for (const std::uint32_t token : tokens.first(count)) labels.push_back(label(vocabulary_.character(token)));
+  for (const std::uint32_t token : tokens.first(count))
+    labels.push_back(decoder::visible(vocabulary_.character(token)));
   checked(save_attention_inputs(options_.output, trainer.attention_inputs(tokens.first(count)), labels));
   const std::string folder = vkattn::console::shell_word(options_.output.string());
   std::printf(
@@ -218,8 +212,9 @@ void Session::prepare_inspect(const Trainer& trainer, std::span<const std::uint3
 }
 
 Outcome Session::run() {
-  checked(check_room(decoder::Room::of(runtime_, "a smaller --batch, --context or --d-model needs less"),
-                     progress_.shape, progress_.batch));
+  checked(check_room(
+      decoder::Room::of(runtime_, "a smaller --batch, --context, --layers or --d-model needs less"),
+      progress_.shape, progress_.batch));
   const Parameters parameters(runtime_, progress_.shape);
   if (options_.resume)
     checked(load_parameters(options_.output, parameters));

@@ -24,26 +24,6 @@ using decoder::expect;
 using decoder::failures;
 using decoder::has_validation;
 
-// A folder that is removed with the program.
-class Folder {
- public:
-  Folder()
-      : path_(std::filesystem::temp_directory_path() /
-              ("vkattn-train-text-" + std::to_string(std::random_device()()))) {
-    std::filesystem::create_directories(path_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
-
 // A small model whose values all have one size, so that every gradient counts.
 struct SmallModel {
   explicit SmallModel(const vkattn::Runtime& runtime)
@@ -125,7 +105,7 @@ void test_reading(const vkattn::Runtime& runtime) {
   expect(std::abs(whole - read) < 1e-5, "reading with a cache gives the loss of the whole sequence");
 }
 
-Options small_options(const Folder& folder, const char* output) {
+Options small_options(const decoder::TemporaryFolder& folder, const char* output) {
   Options options;
   options.files = {folder / "text.txt"};
   options.output = folder / output;
@@ -140,7 +120,7 @@ Options small_options(const Folder& folder, const char* output) {
 
 // The text repeats two sentences. After 200 steps the model knows them.
 void test_training() {
-  const Folder folder;
+  const decoder::TemporaryFolder folder;
   const std::string sentences =
       "look at me, said the key to the query.\nwhat do you hold, asked the query.\n";
   std::string text;

@@ -10,19 +10,6 @@ namespace window {
 
 namespace {
 
-// A token's name on a chip. Control characters have no picture.
-std::string label_of(const std::string& name) {
-  std::string label;
-  for (const char each : name) {
-    std::array<char, 8> code{};
-    std::snprintf(code.data(), code.size(), "\\x%02x",
-                  static_cast<unsigned>(static_cast<unsigned char>(each)));
-    const bool is_control = static_cast<unsigned char>(each) < 0x20 || each == 0x7f;
-    label += is_control ? each == '\n' ? "\\n" : code.data() : std::string(1, each);
-  }
-  return label;
-}
-
 // A text that a model continues, and what a user wants to see of it.
 class ModelTab : public MapTab {
  public:
@@ -120,7 +107,7 @@ void LiveModel::update(const Frame& frame) {
   }
   if (std::exchange(tab_.begins, false) && tab_.begin()) writer_.restart();
   labels_.clear();
-  for (const std::uint32_t token : tab_.tokens) labels_.push_back(label_of(tab_.from.tokenizer.name(token)));
+  for (const std::uint32_t token : tab_.tokens) labels_.push_back(tab_.from.tokenizer.name(token));
   maps_ = writer_.maps(tab_.layer);
   maps_.labels.assign(labels_.begin(), labels_.begin() + static_cast<std::ptrdiff_t>(writer_.read()));
   tab_.view.begin(maps_, pictures_, frame.slot);

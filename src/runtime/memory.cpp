@@ -62,7 +62,8 @@ VkResult allocate(RuntimeState& state, BufferState& buffer, bool staging) {
   constexpr VkMemoryPropertyFlags kMapped =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   if ((state.memory.memoryTypes[type].propertyFlags & kMapped) != kMapped) return VK_SUCCESS;
-  return state.vk.vkMapMemory(state.handle, buffer.memory, 0, VK_WHOLE_SIZE, 0, &buffer.mapped);
+  return null_on_map_failure(
+      state.vk.vkMapMemory(state.handle, buffer.memory, 0, VK_WHOLE_SIZE, 0, &buffer.mapped), buffer.mapped);
 }
 
 // Copies between a buffer and the staging buffer on the device, ordered against everything before and after.

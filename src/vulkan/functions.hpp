@@ -6,6 +6,7 @@
 
 #include <vkattn/result.hpp>
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -106,6 +107,12 @@ template <class Handle>
 [[nodiscard]] VkResult null_on_failure(VkResult result, Handle& handle) noexcept {
   if (result < VK_SUCCESS) handle = VK_NULL_HANDLE;
   return result;
+}
+
+/// The result of vkMapMemory. Where no address space is left, lavapipe reports success and gives mmap's -1.
+[[nodiscard]] inline VkResult null_on_map_failure(VkResult result, void*& data) noexcept {
+  const bool is_address = data != nullptr && std::bit_cast<std::intptr_t>(data) != -1;
+  return null_on_failure(result == VK_SUCCESS && !is_address ? VK_ERROR_MEMORY_MAP_FAILED : result, data);
 }
 
 /// Host memory of Vulkan objects: the caller's callbacks, or the driver's own.

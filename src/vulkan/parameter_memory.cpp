@@ -90,7 +90,8 @@ VkResult ParameterMemory::create_block(Block& block) const {
   result = vk.vkBindBufferMemory(device_.device, block.buffer, block.memory, 0);
   if (result != VK_SUCCESS) return result;
   void* data = nullptr;
-  result = vk.vkMapMemory(device_.device, block.memory, 0, VK_WHOLE_SIZE, 0, &data);
+  result =
+      null_on_map_failure(vk.vkMapMemory(device_.device, block.memory, 0, VK_WHOLE_SIZE, 0, &data), data);
   block.data = static_cast<std::byte*>(data);
   return result;
 }

@@ -142,6 +142,22 @@ TEST(ParameterMemory, NoMemoryIsAnErrorAndLeavesNothing) {
   EXPECT_TRUE(memory->take(256).ok());
 }
 
+TEST(ParameterMemory, AnAddressThatIsNoneIsAnErrorAndLeavesNothing) {
+  static void* address = nullptr;
+  for (const std::intptr_t wrong : {0, -1}) {
+    address = std::bit_cast<void*>(wrong);
+    ParameterMemory::DeviceHandles device = FakeDevice::handles();
+    device.vk.vkMapMemory = [](VkDevice, VkDeviceMemory, VkDeviceSize, VkDeviceSize, VkFlags, void** data) {
+      *data = address;
+      return VK_SUCCESS;
+    };
+    const auto memory = std::make_shared<ParameterMemory>(device);
+    EXPECT_TRUE(tests::is_refused(memory->take(256), ErrorCode::kVulkan, {"VK_ERROR_MEMORY_MAP_FAILED"}));
+    EXPECT_EQ(FakeDevice::buffers, 0);
+    EXPECT_EQ(FakeDevice::allocations, 0);
+  }
+}
+
 // The memory begins at an offset that no piece may have. Nothing else is taken, and the caller's buffer
 // stays.
 TEST(ParameterMemory, OfTheCallersIsAllThatIsTaken) {

@@ -1,26 +1,15 @@
 #version 450
+#extension GL_GOOGLE_include_directive : require
 // y[row] = (x[source] - mean) / sqrt(mean square + epsilon) * gain + bias, where RMS norms (arXiv:1910.07467) subtract no mean and
 // have no bias. A workgroup has a row.
 layout(local_size_x = 64) in;
+#include "sum.glsl"
 layout(std430, set = 0, binding = 0) readonly buffer X { float x[]; };
 layout(std430, set = 0, binding = 1) buffer Y { float y[]; };
 layout(std430, set = 0, binding = 2) readonly buffer Gain { float gain[]; };
 layout(std430, set = 0, binding = 3) readonly buffer Bias { float bias[]; };
 layout(std430, set = 0, binding = 4) readonly buffer Sources { uint sources[]; };
 layout(push_constant) uniform Push { uint rows, width, has_means, adds, gathers; float epsilon; };
-shared float parts[gl_WorkGroupSize.x];
-
-float sum_of_all(float part) {
-  const uint lane = gl_LocalInvocationID.x;
-  barrier();  // parts of an earlier sum were read
-  parts[lane] = part;
-  barrier();
-  for (uint apart = gl_WorkGroupSize.x / 2; apart > 0; apart /= 2) {
-    if (lane < apart) parts[lane] += parts[lane + apart];
-    barrier();
-  }
-  return parts[0];
-}
 
 void main() {
   const uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;

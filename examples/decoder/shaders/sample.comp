@@ -1,27 +1,16 @@
 #version 450
+#extension GL_GOOGLE_include_directive : require
 // The next token of each text. With temperature 0 it is the likeliest one, the first of several. Otherwise it is drawn from
 // softmax(logits / temperature), of the fewest likeliest tokens whose probabilities reach top_p. A Gumbel number is added to each
 // logit, and the largest sum wins: this draws by the probabilities. A workgroup has a text.
 layout(local_size_x = 128) in;
+#include "sum.glsl"
 layout(std430, set = 0, binding = 0) buffer Logits { float logits[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Settings { uint seed, draw; float temperature, top_p; };
 layout(std430, set = 0, binding = 2) writeonly buffer Chosen { uint chosen[]; };
 layout(push_constant) uniform Push { uint width; float softcap; };
-shared float values[gl_WorkGroupSize.x];
 shared uint places[gl_WorkGroupSize.x];
 const float kLeast = -3.4028235e38;
-
-float sum_of_all(float part) {
-  const uint lane = gl_LocalInvocationID.x;
-  barrier();
-  values[lane] = part;
-  barrier();
-  for (uint apart = gl_WorkGroupSize.x / 2; apart > 0; apart /= 2) {
-    if (lane < apart) values[lane] += values[lane + apart];
-    barrier();
-  }
-  return values[0];
-}
 
 // The place of the largest value; its value is left in values[0].
 uint place_of_largest(float value, uint place) {

@@ -1,0 +1,14 @@
+// The sum of what all invocations of a workgroup give. values[0] has it until the next one.
+shared float values[gl_WorkGroupSize.x];
+
+float sum_of_all(float part) {
+  const uint lane = gl_LocalInvocationID.x;
+  barrier();  // values of an earlier sum were read
+  values[lane] = part;
+  barrier();
+  for (uint apart = gl_WorkGroupSize.x / 2; apart > 0; apart /= 2) {
+    if (lane < apart) values[lane] += values[lane + apart];
+    barrier();
+  }
+  return values[0];
+}
