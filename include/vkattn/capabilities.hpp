@@ -125,6 +125,8 @@ struct Capabilities {
   bool rounds_float16_to_nearest = false;
   bool maximal_reconvergence = false;          ///< shaderMaximalReconvergence
   bool subgroup_uniform_control_flow = false;  ///< shaderSubgroupUniformControlFlow
+  bool buffer_device_address = false;          ///< bufferDeviceAddress, from Vulkan 1.2 on
+  bool buffer_addresses = false;               ///< that, and DeviceDesc::buffer_addresses
   bool push_descriptors = false;               ///< VK_KHR_push_descriptor, or pushDescriptor of Vulkan 1.4
   std::uint32_t max_push_descriptors = 0;      ///< of a set; 0 where the device has no push descriptors
   bool mapped_device_memory = false;           ///< some of the device's own memory is mapped and coherent

@@ -16,9 +16,15 @@
 #include "lib/types.glsl"
 #include "lib/views.glsl"
 
+// BY_ADDRESS: 4 elements of float32 are loaded by an address, see VKATTN_QUAD. Kernels that know better define
+// VKATTN_KEYS_BY_ADDRESS, for K and V.
+#ifndef VKATTN_KEYS_BY_ADDRESS
+#define VKATTN_KEYS_BY_ADDRESS false
+#endif
+
 // If the type is quantised, row indices count from the tensor's first element and NAME_offset is in bytes; otherwise row
 // indices count from the bound range.
-#define VKATTN_INPUT(NAME, BINDING, TYPE, DIMS, DIM_STRIDE, VECTOR_LOADS)                                       \
+#define VKATTN_INPUT(NAME, BINDING, TYPE, DIMS, DIM_STRIDE, VECTOR_LOADS, BY_ADDRESS)                           \
   layout(set = 0, binding = BINDING, std430) readonly buffer NAME##Words { uint NAME##_words[]; };              \
   VKATTN_HALVES(NAME, BINDING)                                                                                  \
   VKATTN_VECTORS(NAME, BINDING)                                                                                 \
@@ -40,7 +46,10 @@
                   NAME##_at(row_index, dim + 3u));                                                              \
     }                                                                                                           \
     const uint index = (row_index + dim) >> 2;                                                                  \
-    if (TYPE == VKATTN_TYPE_FLOAT32) return uintBitsToFloat(VKATTN_LOAD4(NAME, index));                         \
+    if (TYPE == VKATTN_TYPE_FLOAT32) {                                                                          \
+      if (BY_ADDRESS) return uintBitsToFloat(VKATTN_QUAD(NAME, index));                                         \
+      return uintBitsToFloat(VKATTN_LOAD4(NAME, index));                                                        \
+    }                                                                                                           \
     const uvec2 pair = VKATTN_LOAD2(NAME, index);                                                               \
     return vec4(decode_pair(pair.x, TYPE), decode_pair(pair.y, TYPE));                                          \
   }                                                                                                             \
@@ -59,11 +68,12 @@
   }
 
 #define VKATTN_QUANTISED_INPUT VKATTN_NO_QUANTISED_INPUT
-VKATTN_INPUT(query, VKATTN_BINDING_QUERY, kQueryType, kHeadDim, kQueryDimStride, kQueryVectorLoads)
+VKATTN_INPUT(query, VKATTN_BINDING_QUERY, kQueryType, kHeadDim, kQueryDimStride, kQueryVectorLoads, false)
 #undef VKATTN_QUANTISED_INPUT
 #define VKATTN_QUANTISED_INPUT VKATTN_QUANTISED_KEYS
-VKATTN_INPUT(key, VKATTN_BINDING_KEY, kKeyType, kHeadDim, kKeyDimStride, kKeyVectorLoads)
-VKATTN_INPUT(value, VKATTN_BINDING_VALUE, kValueType, kValueDim, kValueDimStride, kValueVectorLoads)
+VKATTN_INPUT(key, VKATTN_BINDING_KEY, kKeyType, kHeadDim, kKeyDimStride, kKeyVectorLoads, VKATTN_KEYS_BY_ADDRESS)
+VKATTN_INPUT(value, VKATTN_BINDING_VALUE, kValueType, kValueDim, kValueDimStride, kValueVectorLoads,
+             VKATTN_KEYS_BY_ADDRESS)
 
 uint query_row(uint batch, uint head, uint row) {
   return params.query_offset + batch * params.query_batch_stride + head * params.query_head_stride +

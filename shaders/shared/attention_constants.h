@@ -121,6 +121,7 @@
 #define VKATTN_SPEC_LANE_ONE_STEP 51  // it has all keys of a part
 #define VKATTN_SPEC_LANE_OUTPUT_VECTORS 52  // rows are dense and start at multiples of 4 elements
 #define VKATTN_SPEC_LANE_KEYS_FIRST 53  // rows of keys are found before the loops over dims: for CPUs
+#define VKATTN_SPEC_LANE_BY_ADDRESS 54  // K and V are read by their addresses, which check no bounds
 #define VKATTN_LANE_SCORE_KEYS 32  // keys whose scores one loop over dims computes
 
 #define VKATTN_SPEC_TILE_COLUMNS 48

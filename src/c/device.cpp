@@ -111,6 +111,10 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
     made.parameter_offset = given->parameter_offset;
     made.parameter_size = given->parameter_size;
     made.parameter_data = given->parameter_data;
+    if (given->buffer_reserved != 0) {
+      return c::invalid("vkattn_device_desc::buffer_reserved is ", given->buffer_reserved, " but must be 0");
+    }
+    made.buffer_addresses = given->buffer_addresses != 0;
     const auto least = c::enumerator<vkattn::LogLevel>(given->log_least, "vkattn_device_desc::log_least");
     if (!least) return least.error();
     if (given->log != nullptr) made.log = log_of(*given);

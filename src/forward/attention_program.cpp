@@ -86,6 +86,7 @@ ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code, Sp
   pass.specialization = std::move(values);
   pass.workgroup_size = config.workgroup_size;
   pass.required_subgroup_size = config.required_subgroup_size;
+  pass.by_address = config.by_address;
   pass.barrier = kAfterPasses;
   return pass;
 }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/params.hpp"
 #include "spirv/specialization.hpp"
 
 namespace vkattn::detail {
@@ -33,6 +34,7 @@ struct PassConfig {
   SpecializationValues constants;  ///< its own, beside those of all passes
   std::uint32_t workgroup_size = 0;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
+  bool by_address = false;                   ///< reads K and V by their addresses
   PassUnit unit = PassUnit::kTiles;
   std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
   /// Rough number of operations of a workgroup with kRows or kBlocks, so that no dispatch takes too long.
@@ -114,6 +116,14 @@ struct Kernel {
 /// CPU implementations that gain from long steps of lane and from lane_decode: lavapipe from Mesa 25 on.
 [[nodiscard]] inline bool takes_long_steps(const Capabilities& capabilities) {
   return loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
+}
+
+/// Whether a kernel that reads K and V at one address for all lanes reads them by their buffers' addresses,
+/// which go behind its push constants.
+[[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities) {
+  constexpr std::size_t kBytes = sizeof(AttentionParams) + 2 * sizeof(std::uint64_t);
+  return takes_long_steps(capabilities) && capabilities.buffer_addresses &&
+         capabilities.max_push_constants_bytes >= kBytes;
 }
 
 /// Whether many rows see the same keys, as far as positions decide. For few rows it is false: steps of lane

@@ -71,6 +71,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   config.shader = loads_wide(capabilities)
                       ? feature_form(desc, "attention_lane_wide")
                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
+  config.by_address = reads_by_address(capabilities);
   const bool has_vectors = has_vector_loads(desc.output, query_extents(desc, 1));
   config.constants = {{VKATTN_SPEC_LANE_ROWS, found->rows},
                       {VKATTN_SPEC_LANE_KEYS, found->keys},
@@ -78,6 +79,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
                       {VKATTN_SPEC_LANE_ONE_STEP, one_step ? 1U : 0U},
                       {VKATTN_SPEC_LANE_OUTPUT_VECTORS, has_vectors ? 1U : 0U},
                       {VKATTN_SPEC_LANE_KEYS_FIRST, capabilities.is_cpu() ? 1U : 0U},
+                      {VKATTN_SPEC_LANE_BY_ADDRESS, config.by_address ? 1U : 0U},
                       {VKATTN_SPEC_TILES_IN_PAIRS, capabilities.is_cpu() ? 1U : 0U}};
   config.block_mask_keys = found->keys;
   config.summary = message(config.workgroup_size, " invocations a workgroup, ", found->rows,

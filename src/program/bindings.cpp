@@ -175,6 +175,16 @@ void Program::fill_push_constants(const ProgramStep& step, const BoundSet& bound
   for (const OffsetWord& word : layout.push_offsets) {
     add_to_word(target + word.byte, bound.offsets[word.binding]);
   }
+  for (const AddressWord& word : layout.push_addresses) {
+    const VkDescriptorBufferInfo& place = bound.buffers[word.binding];
+    const VkBufferDeviceAddressInfo buffer{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr,
+                                           place.buffer};
+    const std::uint64_t address =
+        place.buffer == VK_NULL_HANDLE
+            ? 0
+            : device_->vk.vkGetBufferDeviceAddress(device_->device, &buffer) + place.offset;
+    std::memcpy(target + word.byte, &address, sizeof(address));
+  }
   if (!layout.units_byte) return;
   const std::array<std::uint32_t, 2> units{step.first_unit, step.unit_count};
   std::memcpy(target + *layout.units_byte, units.data(), sizeof(units));

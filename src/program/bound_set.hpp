@@ -7,7 +7,8 @@
 
 namespace vkattn::detail {
 
-inline constexpr std::size_t kMostPushConstantBytes = 128;  // all that every device has
+inline constexpr std::size_t kMostPushConstantBytes =
+    256;  // every device has 128; addresses come behind these
 inline constexpr std::size_t kMostParameterBytes = 512;
 
 struct Program::BoundSet {

@@ -8,9 +8,11 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "spirv/buffer_addresses.hpp"
 #include "spirv/execution_modes.hpp"
 #include "spirv/loops.hpp"
 #include "spirv/shared_accesses.hpp"
+#include "vulkan/buffer_usage.hpp"
 #include "vulkan/shared_pipelines.hpp"
 
 namespace vkattn::detail {
@@ -19,7 +21,8 @@ namespace {
 
 bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
   return a.layout == b.layout && a.code == b.code && a.specialization == b.specialization &&
-         a.required_subgroup_size == b.required_subgroup_size && a.unrolls_on_cpus == b.unrolls_on_cpus;
+         a.required_subgroup_size == b.required_subgroup_size && a.by_address == b.by_address &&
+         a.unrolls_on_cpus == b.unrolls_on_cpus;
 }
 
 // Of passes with equal names and pipelines, such as those of each chunk of the keys, the first one.
@@ -47,6 +50,7 @@ std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes&
       add(value.value);
     }
     add(pass.required_subgroup_size);
+    add(pass.by_address ? 1 : 0);
     add(pass.unrolls_on_cpus ? 1 : 0);
   }
   for (const bool mode :
@@ -205,6 +209,9 @@ Result<std::shared_ptr<const Pipeline>> Program::make_pipeline(const ProgramPass
   const UsedLayout& layout = layouts_[pass.layout];
   auto words = pass.code.words();
   if (!words) return words.error();
+  // By bindings: those that have slots of their own are the layout's.
+  if (pass.by_address)
+    static_cast<void>(use_buffer_addresses(*words, desc_.layouts[pass.layout].push_addresses));
   layout.slots.renumber(*words);
   leave_shared_memory_to_barriers(*words);
   // Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and
@@ -308,7 +315,7 @@ std::vector<DispatchInfo> Program::dispatches() const {
 PlanRequirements Program::requirements() const {
   PlanRequirements needs;
   if (desc_.steps.empty()) return needs;
-  needs.tensor_usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  needs.tensor_usage = storage_usage(device_->capabilities.buffer_addresses);
   for (const UsedLayout& layout : layouts_) {
     needs.storage_buffers = std::max(needs.storage_buffers, layout.slots.count());
   }
@@ -324,7 +331,7 @@ PlanRequirements Program::requirements() const {
   if (desc_.workspace_bytes == 0) return needs;
   needs.workspace_bytes = desc_.workspace_bytes;
   needs.workspace_alignment = workspace_.alignment_bytes;
-  needs.workspace_usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  needs.workspace_usage = storage_usage(device_->capabilities.buffer_addresses);
   // Without bindings of their own, parameters are written by vkCmdUpdateBuffer.
   if (updates_parameters()) {
     needs.workspace_usage |= VK_BUFFER_USAGE_TRANSFER_DST_BIT;

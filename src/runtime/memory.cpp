@@ -4,6 +4,7 @@
 #include <span>
 
 #include "runtime/runtime_state.hpp"
+#include "vulkan/buffer_usage.hpp"
 #include "vulkan/functions.hpp"
 
 namespace vkattn {
@@ -47,6 +48,7 @@ VkResult allocate(RuntimeState& state, BufferState& buffer, bool staging) {
   const int type = choose_memory_type(state, requirements.memoryTypeBits, staging);
   if (type < 0) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  if (state.buffers_have_addresses) info.pNext = &kMemoryWithAddresses;
   info.allocationSize = requirements.size;
   info.memoryTypeIndex = static_cast<std::uint32_t>(type);
   const auto take_memory = [&] {
@@ -113,7 +115,7 @@ VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
                                                   nullptr, kKind};
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, &external};
   info.size = buffer.size;
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  info.usage = storage_usage(state.buffers_have_addresses);
   if (VkResult result = null_on_failure(state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer.buffer),
                                         buffer.buffer);
       result != VK_SUCCESS) {
@@ -125,8 +127,9 @@ VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
       find_memory_type(state.memory, requirements.memoryTypeBits & host.memoryTypeBits,
                        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
   if (type < 0 || requirements.size > buffer.size) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
-  const VkImportMemoryHostPointerInfoEXT imported{VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
-                                                  nullptr, kKind, pages};
+  const VkImportMemoryHostPointerInfoEXT imported{
+      VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+      state.buffers_have_addresses ? &kMemoryWithAddresses : nullptr, kKind, pages};
   const VkMemoryAllocateInfo allocation{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &imported, buffer.size,
                                         static_cast<std::uint32_t>(type)};
   if (VkResult result = null_on_failure(
@@ -177,7 +180,7 @@ Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDevice
   buffer->spares = staging ? nullptr : &state.spare_buffers;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = std::max<VkDeviceSize>(bytes, 4);
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+  info.usage = storage_usage(state.buffers_have_addresses) | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (VkResult result = null_on_failure(
           state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer->buffer), buffer->buffer);

@@ -124,13 +124,18 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   if (Result<void> s = create_device(*state, physical); !s) return s.error();
   read_properties(*state, physical);
   const VkDeviceCreateInfo& enabled = physical.features->info;
-  auto device = Device::borrow({state->instance->handle,
-                                physical.handle,
-                                state->handle,
-                                state->instance->loader.vkGetInstanceProcAddr,
-                                state->instance->api_version,
-                                {enabled.ppEnabledExtensionNames, enabled.enabledExtensionCount},
-                                enabled.pNext});
+  state->buffers_have_addresses =
+      physical.info.capabilities.buffer_device_address && physical.info.capabilities.is_cpu();
+  DeviceDesc borrowed;
+  borrowed.instance = state->instance->handle;
+  borrowed.physical_device = physical.handle;
+  borrowed.device = state->handle;
+  borrowed.get_instance_proc_addr = state->instance->loader.vkGetInstanceProcAddr;
+  borrowed.api_version = state->instance->api_version;
+  borrowed.enabled_extensions = {enabled.ppEnabledExtensionNames, enabled.enabledExtensionCount};
+  borrowed.enabled_features = enabled.pNext;
+  borrowed.buffer_addresses = state->buffers_have_addresses;
+  auto device = Device::borrow(borrowed);
   if (!device) return device.error();
   state->device = *std::move(device);
   state->imports_host_memory =

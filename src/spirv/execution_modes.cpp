@@ -2,9 +2,8 @@
 #include "spirv/execution_modes.hpp"
 
 #include <cstddef>
-#include <initializer_list>
-#include <string_view>
 
+#include "spirv/new_words.hpp"
 #include "spirv/spirv.hpp"
 #include "spirv/spirv_ops.hpp"
 
@@ -23,23 +22,6 @@ constexpr std::uint32_t kModeSubgroupUniformControlFlow = 4421;
 constexpr std::uint32_t kModeRoundingRte = 4462;
 constexpr std::uint32_t kModeMaximallyReconverges = 6023;
 
-using Words = std::vector<std::uint32_t>;
-
-void add(Words& words, std::uint32_t op, std::initializer_list<std::uint32_t> operands) {
-  words.push_back(static_cast<std::uint32_t>(operands.size() + 1) << 16U | op);
-  words.insert(words.end(), operands);
-}
-
-void add_extension(Words& words, std::string_view name) {
-  const std::size_t length = name.size() / 4 + 1;  // with a zero at the end
-  words.push_back(static_cast<std::uint32_t>(length + 1) << 16U | spirv_op::kExtension);
-  const std::size_t begin = words.size();
-  words.resize(begin + length);
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    words[begin + i / 4] |= static_cast<std::uint32_t>(static_cast<unsigned char>(name[i])) << i % 4 * 8;
-  }
-}
-
 // The kind of a shader, and the places of declarations.
 struct Shader {
   bool has_subgroups = false;
@@ -48,7 +30,7 @@ struct Shader {
   std::size_t entry_end = 0;  // 0: none was found
   std::uint32_t entry = 0;
 
-  explicit Shader(const Words& spirv) {
+  explicit Shader(const SpirvWords& spirv) {
     for (const auto& instruction : instructions_of(spirv)) {
       const auto words = instruction.words;
       if (instruction.opcode() == spirv_op::kCapability && words.size() == 2) {
@@ -69,23 +51,23 @@ struct Shader {
 
 }  // namespace
 
-void declare_execution_modes(Words& spirv, const ExecutionModes& modes) {
+void declare_execution_modes(SpirvWords& spirv, const ExecutionModes& modes) {
   const Shader shader(spirv);
   if (shader.entry_end == 0 || shader.capabilities_end == 0) return;
-  Words capabilities, extensions, declarations;
+  SpirvWords capabilities, extensions, declarations;
   if (modes.maximal_reconvergence && shader.has_subgroups) {
     add_extension(extensions, "SPV_KHR_maximal_reconvergence");
-    add(declarations, spirv_op::kExecutionMode, {shader.entry, kModeMaximallyReconverges});
+    add_instruction(declarations, spirv_op::kExecutionMode, {shader.entry, kModeMaximallyReconverges});
   }
   if (modes.subgroup_uniform_control_flow && shader.has_subgroups) {
     add_extension(extensions, "SPV_KHR_subgroup_uniform_control_flow");
-    add(declarations, spirv_op::kExecutionMode, {shader.entry, kModeSubgroupUniformControlFlow});
+    add_instruction(declarations, spirv_op::kExecutionMode, {shader.entry, kModeSubgroupUniformControlFlow});
   }
   if (modes.float16_to_nearest && shader.has_float16) {
-    add(capabilities, spirv_op::kCapability, {kRoundingModeRte});
+    add_instruction(capabilities, spirv_op::kCapability, {kRoundingModeRte});
     add_extension(extensions, "SPV_KHR_float_controls");
     constexpr std::uint32_t kBits = 16;
-    add(declarations, spirv_op::kExecutionMode, {shader.entry, kModeRoundingRte, kBits});
+    add_instruction(declarations, spirv_op::kExecutionMode, {shader.entry, kModeRoundingRte, kBits});
   }
   const auto at = [&](std::size_t word) { return spirv.begin() + static_cast<std::ptrdiff_t>(word); };
   spirv.insert(at(shader.entry_end), declarations.begin(), declarations.end());

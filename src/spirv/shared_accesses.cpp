@@ -15,8 +15,9 @@ namespace vkattn::detail {
 namespace {
 
 constexpr std::uint32_t kStorageWorkgroup = 4;
-constexpr std::uint32_t kAligned = 0x2;  // has an operand of its own, as have the next two, in this order
-constexpr std::uint32_t kMakeAvailable = 0x8;  // of MemoryAccess, SPIR-V 1.6, section 3.26
+// Bits of memory operands that have operands of their own, which follow in the order of the bits (kAligned is
+// one).
+constexpr std::uint32_t kMakeAvailable = 0x8;
 constexpr std::uint32_t kMakeVisible = 0x10;
 
 // Which words of an access are its pointer and its memory operands.
@@ -62,7 +63,7 @@ std::size_t without_coherence(std::span<std::uint32_t> instruction, std::size_t 
   std::uint32_t& mask = instruction[operands];
   const std::uint32_t taken = mask & (kMakeAvailable | kMakeVisible);
   const std::size_t scopes = (taken & kMakeAvailable ? 1U : 0U) + (taken & kMakeVisible ? 1U : 0U);
-  const std::size_t kept = operands + 1 + (mask & kAligned ? 1U : 0U);
+  const std::size_t kept = operands + 1 + (mask & spirv_op::kAligned ? 1U : 0U);
   if (kept + scopes > instruction.size()) return instruction.size();  // not SPIR-V: the driver will say so
   mask &= ~taken;
   std::copy(instruction.begin() + static_cast<std::ptrdiff_t>(kept + scopes), instruction.end(),

@@ -53,6 +53,8 @@ constexpr void for_each_capability(Visit&& visit) {
   visit("features", "rounds_float16_to_nearest", &C::rounds_float16_to_nearest);
   visit("features", "maximal_reconvergence", &C::maximal_reconvergence);
   visit("features", "subgroup_uniform_control_flow", &C::subgroup_uniform_control_flow);
+  visit("features", "buffer_device_address", &C::buffer_device_address);
+  visit("features", "buffer_addresses", &C::buffer_addresses);
   visit("features", "push_descriptors", &C::push_descriptors);
   visit("features", "mapped_device_memory", &C::mapped_device_memory);
   visit("features", "pipeline_statistics", &C::pipeline_statistics);

@@ -61,6 +61,7 @@ Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   if (!all) return all.error();
   state->supported = *std::move(all);
   detail::ParameterMemory::DeviceHandles handles{desc.device, *functions, state->allocator};
+  handles.has_addresses = desc.buffer_addresses;
   instance_functions->vkGetPhysicalDeviceMemoryProperties(desc.physical_device, &handles.memory);
   handles.alignment = std::max<VkDeviceSize>(state->capabilities.min_storage_offset_alignment, 64);
   state->parameters = std::make_shared<detail::ParameterMemory>(
@@ -68,9 +69,16 @@ Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
                                                       desc.parameter_size,
                                                       static_cast<std::byte*>(desc.parameter_data)});
   state->pipelines = std::make_shared<detail::SharedPipelines>();
+  if (state->vk.vkGetBufferDeviceAddress == nullptr) state->capabilities.buffer_device_address = false;
   if (state->vk.vkCmdPushDescriptorSetKHR == nullptr) state->capabilities.push_descriptors = false;
   if (state->vk.vkGetPipelineExecutablePropertiesKHR == nullptr)
     state->capabilities.pipeline_statistics = false;
+  if (desc.buffer_addresses && !state->capabilities.buffer_device_address) {
+    return detail::invalid(
+        "DeviceDesc::buffer_addresses is set, but bufferDeviceAddress is not enabled on the device: ",
+        "enable it, with Vulkan 1.2 or later, or leave buffer_addresses false");
+  }
+  state->capabilities.buffer_addresses = desc.buffer_addresses;
   return Shared<const detail::DeviceState>(std::move(state));
 }
 

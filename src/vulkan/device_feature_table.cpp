@@ -99,6 +99,13 @@ constexpr DeviceFeatureRow kFeatures[] = {
     {"computeFullSubgroups", VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3, true,
      &C::compute_full_subgroups, VKATTN_IN_SUBGROUP_SIZE(computeFullSubgroups),
      VKATTN_IN_1_3(computeFullSubgroups), kSubgroups},
+    // Not as an extension, whose function has another name.
+    {"bufferDeviceAddress", VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, VK_API_VERSION_1_2, false,
+     &C::buffer_device_address,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES,
+                  VkPhysicalDeviceBufferDeviceAddressFeatures, bufferDeviceAddress),
+     VKATTN_IN_1_2(bufferDeviceAddress),
+     "loads without checks of bounds, on CPUs (DeviceDesc::buffer_addresses)"},
     // Not as an extension: its users need SPIR-V 1.6 too.
     {"maintenance4", VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_API_VERSION_1_3, false, &C::maintenance4,
      VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,

@@ -51,6 +51,7 @@ Result<DeviceFunctions> load_device_functions(VkDevice device, PFN_vkGetDevicePr
     functions.vkCmdPushDescriptorSetKHR =
         reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(get_proc_addr(device, "vkCmdPushDescriptorSet"));
   }
+  VKATTN_LOAD_OPTIONAL(vkGetBufferDeviceAddress)
   VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutablePropertiesKHR)
   VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableStatisticsKHR)
   VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableInternalRepresentationsKHR)

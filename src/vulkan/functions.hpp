@@ -64,7 +64,8 @@ struct InstanceFunctions {
 
 struct DeviceFunctions {
   VKATTN_DEVICE_FUNCTIONS(VKATTN_DECLARE_FUNCTION)
-  // Null without their extensions.
+  // Null without their extensions or versions.
+  PFN_vkGetBufferDeviceAddress vkGetBufferDeviceAddress = nullptr;
   PFN_vkCmdPushDescriptorSetKHR vkCmdPushDescriptorSetKHR = nullptr;
   PFN_vkGetPipelineExecutablePropertiesKHR vkGetPipelineExecutablePropertiesKHR = nullptr;
   PFN_vkGetPipelineExecutableStatisticsKHR vkGetPipelineExecutableStatisticsKHR = nullptr;

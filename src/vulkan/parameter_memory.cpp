@@ -7,6 +7,7 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "vulkan/buffer_usage.hpp"
 #include "vulkan/debug.hpp"
 
 namespace vkattn::detail {
@@ -72,7 +73,7 @@ VkResult ParameterMemory::create_block(Block& block) const {
   const DeviceFunctions& vk = device_.vk;
   VkBufferCreateInfo buffer_info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   buffer_info.size = block.bytes;
-  buffer_info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  buffer_info.usage = storage_usage(device_.has_addresses);
   VkResult result = null_on_failure(
       vk.vkCreateBuffer(device_.device, &buffer_info, device_.allocator.get(), &block.buffer), block.buffer);
   if (result != VK_SUCCESS) return result;
@@ -81,6 +82,7 @@ VkResult ParameterMemory::create_block(Block& block) const {
   const auto type = memory_type(device_.memory, needs.memoryTypeBits);
   if (!type) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   VkMemoryAllocateInfo memory_info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  memory_info.pNext = device_.has_addresses ? &kMemoryWithAddresses : nullptr;
   memory_info.allocationSize = needs.size;
   memory_info.memoryTypeIndex = *type;
   result = null_on_failure(

@@ -51,6 +51,7 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
     Allocator allocator{};
     VkPhysicalDeviceMemoryProperties memory{};
     VkDeviceSize alignment = 256;  ///< of each piece
+    bool has_addresses = false;    ///< buffers have addresses
   };
   /// A part of a buffer of the caller's, in coherent mapped memory. A null buffer: there is none.
   struct CallersMemory {

@@ -97,6 +97,11 @@ typedef struct vkattn_device_desc {
   VkDeviceSize parameter_offset;                         /**< of the first byte that the library may use */
   VkDeviceSize parameter_size;                           /**< bytes from there on */
   void* parameter_data;                                  /**< where byte parameter_offset is mapped */
+  /** not 0: bufferDeviceAddress is enabled, and every buffer that the library is given (tensors, workspaces, parameter_buffer)
+      has VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT and memory allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT. CPUs
+      gain from it, as they check the bounds of each access by a descriptor. Refused without the feature */
+  uint32_t buffer_addresses;
+  uint32_t buffer_reserved; /**< 0 */
 } vkattn_device_desc;
 VKATTN_INIT_FUNCTIONS(vkattn_device_desc)
 

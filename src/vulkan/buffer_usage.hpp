@@ -1,0 +1,19 @@
+// How storage buffers and their memory are made.
+#pragma once
+
+#include <vulkan/vulkan_core.h>
+
+namespace vkattn::detail {
+
+/// The usage of a storage buffer, which may have an address.
+[[nodiscard]] constexpr VkBufferUsageFlags storage_usage(bool has_address) {
+  return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+         (has_address ? VkBufferUsageFlags{VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT}
+                      : VkBufferUsageFlags{0});
+}
+
+/// What the memory of buffers with addresses is allocated with.
+inline constexpr VkMemoryAllocateFlagsInfo kMemoryWithAddresses{
+    VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO, nullptr, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, 0};
+
+}  // namespace vkattn::detail
