@@ -219,6 +219,43 @@ TEST_F(MakePlanOnMatrices, TornOutcomesAreTestedAgain) {
   }
 }
 
+/// Measured block sizes of the staged form of matrix2's gradients.
+class MeasuredStagedGradients : public MakePlan {
+ protected:
+  void SetUp() override {
+    MakePlan::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    PlanOptions staged = options_;
+    staged.tile = kTile;
+    staged.deferred_compilation = true;
+    const auto plan = BackwardPlan::create(runtime().device(), desc_, staged);
+    if (!plan) GTEST_SKIP() << plan.error().message;
+  }
+  /// A new runtime with a tuning file of these block sizes.
+  [[nodiscard]] Runtime tuned_runtime() const {
+    const detail::TuningResult result{
+        TunedBackward{"staged gradients", desc_.attention, "matrix2", 0, {}, kTile}, 1, "lane", 2};
+    return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
+  }
+
+  static constexpr TileSizes kTile{.subgroups = 2, .rows = 16, .keys = 16};
+  static constexpr const char* kMeasured = "matrix2 (subgroups 2, rows 16, keys 16), measured for";
+  BackwardDesc desc_ = bench::with_all_gradients(parsed("h2 64x64 d32 f16").desc);
+  PlanOptions options_{.kernel = "matrix2"};
+};
+
+TEST_F(MeasuredStagedGradients, ReachThePlan) {
+  const Runtime tuned = tuned_runtime();
+  for (const PlanOptions& options : {options_, PlanOptions()}) {
+    const auto plan = must(tuned.make_plan(desc_, options));
+    EXPECT_EQ(plan.kernel_name(), "matrix2");
+    EXPECT_EQ(plan.tile(), kTile);
+    EXPECT_TRUE(has(plan.describe(), std::string("tuning: ") + kMeasured)) << plan.describe();
+    EXPECT_TRUE(has(read_file(outcomes()), "passed " + plan.configuration() + "\n"));
+  }
+  EXPECT_FALSE(fresh_runtime().make_plan(desc_, options_)->tile() == kTile) << "without the file";
+}
+
 TEST_F(MakePlan, KernelsTakeTheirTime) {
   for (const char* const problem :
        {"h2 64x64 d32", "hq2 hkv1 64x64 d32 f16 causal mask=bytes:qk window=9,9"}) {
