@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "common/message.hpp"
+#include "operation/plan_state.hpp"
 #include "runtime/first_use.hpp"
 #include "runtime/probed_rows.hpp"
 #include "runtime/runtime_state.hpp"
+#include "vulkan/debug.hpp"
 
 namespace vkattn {
 
@@ -53,10 +55,20 @@ Result<TestOutcome> time_of(const Runtime& runtime, RuntimeState& state, const A
 }
 
 // Whether the plan is the one of a tuning file.
-bool is_tuned(const AttentionPlan& plan, const PlanOptions& options) {
-  const TunedProblem* const tuned =
-      options.tuning ? options.tuning->nearest(plan.desc(), options.arithmetic_type) : nullptr;
-  return tuned != nullptr && tuned->best == KernelTile{std::string(plan.kernel_name()), plan.tile()};
+bool is_tuned(const Plan& plan) {
+  return !plan.state().tuning.used.empty();
+}
+
+// Keeps the next plan from what the reason is against: measured block sizes, as others of the kernel may be
+// right, or the kernel.
+void refuse(const Plan& plan, std::string reason, PlanOptions& options) {
+  if (!is_tuned(plan)) {
+    options.refusals.push_back({std::string(plan.kernel_name()), std::move(reason)});
+    return;
+  }
+  options.notes.push_back(cannot_use_tuned(plan.state().tuning.used, reason));
+  options.tuning = nullptr;
+  write_log(plan.state().device->log, LogLevel::kWarning, options.notes.back());
 }
 
 // The plan and those of the kernels after it, up to the first without matrix units. They show a compiler that
@@ -84,7 +96,7 @@ Result<std::vector<AttentionPlan>> first_kernels(const Runtime& runtime, Runtime
 // kernel. Kernels that were asked for by name, or measured, are not compared.
 Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
                                    const PlanOptions& options, std::vector<SelfTest>& done) {
-  const bool is_asked_for = !options.kernel.empty() || is_tuned(plan, options);
+  const bool is_asked_for = !options.kernel.empty() || is_tuned(plan);
   if (!state.times_kernels || is_asked_for || !SelfTest::is_needed(plan)) return TimesVerdict();
   const auto plans = first_kernels(runtime, state, plan, options, done);
   if (!plans) return plans.error();
@@ -141,7 +153,7 @@ Result<void> probe_for(const Runtime& /*runtime*/, const Desc& /*desc*/, const P
   return {};
 }
 
-// A plan whose kernel has passed its self-test. A kernel that fails is refused, and the plan made again.
+// A plan whose kernel has passed its self-test. What fails is refused, and the plan made again.
 template <class Made>
 Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const typename Made::Desc& desc,
                               PlanOptions options) {
@@ -168,11 +180,11 @@ Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
       const Result<void> compiled = plan->compile();
       const bool refused = !compiled && compiled.error().code == ErrorCode::kUnsupported;
       const bool is_only_kernel = !options.kernel.empty() || plan->kernel_name().empty();
-      if (!compiled && (!refused || is_only_kernel)) return compiled.error();
+      if (!compiled && (!refused || (is_only_kernel && !is_tuned(*plan)))) return compiled.error();
       if (refused) *reason = compiled.error().message;
     }
     if (reason->empty()) return plan;
-    options.refusals.push_back({std::string(plan->kernel_name()), *std::move(reason)});
+    refuse(*plan, *std::move(reason), options);
   }
 }
 

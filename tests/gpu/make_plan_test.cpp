@@ -256,6 +256,31 @@ TEST_F(MeasuredStagedGradients, ReachThePlan) {
   EXPECT_FALSE(fresh_runtime().make_plan(desc_, options_)->tile() == kTile) << "without the file";
 }
 
+/// Only the measured sizes were wrong, so the kernel's own may be right.
+TEST_F(MeasuredStagedGradients, ThatFailTheirSelfTestLeaveTheKernelItsOwn) {
+  const std::string measured = must(tuned_runtime().make_plan(desc_, options_)).configuration();
+  fail_all();
+  const Runtime tuned = tuned_runtime();
+  std::string warnings;
+  own_state(tuned.device()).log = {[](void* all, LogLevel, const char* text) {
+                                     static_cast<std::string*>(all)->append(text).append("\n");
+                                   },
+                                   &warnings, LogLevel::kWarning, nullptr};
+  const auto plan = must(tuned.make_plan(desc_, options_));
+  EXPECT_EQ(plan.kernel_name(), "matrix2");
+  EXPECT_FALSE(plan.tile() == kTile);
+  EXPECT_TRUE(has(read_file(outcomes()), "failed " + measured + "\t"));
+  EXPECT_TRUE(has(read_file(outcomes()), "passed " + plan.configuration() + "\n"));
+  for (const std::string& text : {plan.describe(), warnings}) {
+    EXPECT_TRUE(has(text, std::string("tuning: cannot use ") + kMeasured)) << text;
+    EXPECT_TRUE(has(text, "json: failed its self-test on this device (dim 3 is 7 where 8 was")) << text;
+  }
+  EXPECT_FALSE(has(must(tuned.make_plan(desc_)).describe(), "refused: matrix2"));
+  fail_all();
+  EXPECT_TRUE(is_refused(tuned_runtime().make_plan(desc_, options_), ErrorCode::kUnsupported,
+                         {"matrix2", "failed its self-test"}));
+}
+
 TEST_F(MakePlan, KernelsTakeTheirTime) {
   for (const char* const problem :
        {"h2 64x64 d32", "hq2 hkv1 64x64 d32 f16 causal mask=bytes:qk window=9,9"}) {
