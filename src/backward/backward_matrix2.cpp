@@ -23,9 +23,6 @@ namespace {
 // them before the owned rows of V or dO go to shared memory.
 constexpr std::uint32_t kRegisters = 255;
 constexpr std::uint32_t kMaxHeldRegisters = 224;
-// Dims of one matrix of the staged form: operands go from shared memory to a product, a few registers at a
-// time.
-constexpr std::uint32_t kStagedBlockDims = 16;
 
 // A pass: the rows or keys that a matrix owns, and that it visits. A workgroup is one matrix over `threads`
 // invocations; or, staged, `subgroups` of them, each of which owns the least number of rows that the device's

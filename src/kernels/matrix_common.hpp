@@ -29,6 +29,10 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 [[nodiscard]] Result<void> check_matrix2_features(const Capabilities& capabilities, DataType operand);
 [[nodiscard]] Result<void> check_workgroup_matrix_features(const Capabilities& capabilities);
 
+/// Dims of one matrix of a form of matrix2 that stages: operands go from shared memory to a product, a few
+/// registers at a time.
+inline constexpr std::uint32_t kStagedBlockDims = 16;
+
 /// Whether an entry has operands of that type (f16 or bf16), float32 sums and that scope.
 [[nodiscard]] bool is_usable_flexible(const FlexibleMatrix& entry, std::string_view operand,
                                       std::string_view scope);
