@@ -45,6 +45,9 @@ inline constexpr std::uint32_t kStagedBlockDims = 16;
 [[nodiscard]] Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities,
                                                     std::string_view operand);
 
+/// Adds whether rows of Q, K and V can be read by 8 elements.
+void add_loads8(const AttentionDesc& desc, SpecializationValues& constants);
+
 /// The subgroup size for matrices of n columns: the size to ask for, or the only size of the device.
 [[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);
 
