@@ -112,6 +112,26 @@ TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
   EXPECT_TRUE(has(plan.describe(), ": the workspace takes 33792 bytes; maxBufferSize is 20000"));
 }
 
+TEST_F(MakePlan, WhatWasMeasuredAndDoesNotCompileLeavesTheKernelItsOwn) {
+  static int compiled = 0;
+  static PFN_vkCreateComputePipelines compile = nullptr;
+  const TileSizes tile{0, 0, 0, 2, 8, 0};
+  for (const char* const kernel : {"lane", ""}) {
+    const Runtime tuned = tuned_runtime("lane", tile);
+    auto& vk = own_state(tuned.device()).vk;
+    compile = vk.vkCreateComputePipelines;
+    compiled = 0;
+    vk.vkCreateComputePipelines = [](auto... arguments) {
+      return compiled++ == 0 ? VK_ERROR_UNKNOWN : compile(arguments...);
+    };
+    const auto plan = must(tuned.make_plan(parsed("h2 64x64 d32").desc, {.kernel = kernel}));
+    EXPECT_FALSE(plan.tile() == tile);
+    EXPECT_TRUE(has(plan.describe(), "tuning: cannot use lane (rows 2, keys 8), measured for")) << kernel;
+    EXPECT_TRUE(has(plan.describe(), "json: the driver did not compile attention_lane")) << plan.describe();
+    EXPECT_FALSE(has(plan.describe(), "refused: lane")) << plan.describe();
+  }
+}
+
 TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {
   for (const auto& path : {write("torn.json", "{\"format\": \"vkattn tun"), write("empty.json", ""),
                            folder_.path() / "missing.json", folder_.path()}) {
