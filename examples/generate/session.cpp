@@ -244,8 +244,8 @@ void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
     flush();
     if (std::ranges::find(writes, true) == writes.end()) break;
     if (count > 1)
-      line.update(static_cast<double>(step) / static_cast<double>(options_.tokens),
-                  "token " + std::to_string(step) + " of each text");
+      line.update_step(static_cast<double>(step) / static_cast<double>(options_.tokens),
+                       "token " + std::to_string(step) + " of each text");
     read(texts);
   }
   decoding_ = seconds_since(begin);
