@@ -29,6 +29,18 @@ class MakePlan : public FirstUseTest {
                                       "lane", 2};
     return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
   }
+  /// The driver of the runtime does not compile the next pipeline.
+  static void fail_next_pipeline(const Runtime& runtime, VkResult error) {
+    static VkResult next = VK_SUCCESS;
+    static PFN_vkCreateComputePipelines compile = nullptr;
+    auto& vk = own_state(runtime.device()).vk;
+    compile = vk.vkCreateComputePipelines;
+    next = error;
+    vk.vkCreateComputePipelines = [](auto... arguments) {
+      const VkResult failure = std::exchange(next, VK_SUCCESS);
+      return failure == VK_SUCCESS ? compile(arguments...) : failure;
+    };
+  }
   static constexpr const char* kMatrixProblem = "h2 64x64 d32 f16";
 };
 
@@ -113,22 +125,19 @@ TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
 }
 
 TEST_F(MakePlan, WhatWasMeasuredAndDoesNotCompileLeavesTheKernelItsOwn) {
-  static int compiled = 0;
-  static PFN_vkCreateComputePipelines compile = nullptr;
   const TileSizes tile{0, 0, 0, 2, 8, 0};
-  for (const char* const kernel : {"lane", ""}) {
-    const Runtime tuned = tuned_runtime("lane", tile);
-    auto& vk = own_state(tuned.device()).vk;
-    compile = vk.vkCreateComputePipelines;
-    compiled = 0;
-    vk.vkCreateComputePipelines = [](auto... arguments) {
-      return compiled++ == 0 ? VK_ERROR_UNKNOWN : compile(arguments...);
-    };
-    const auto plan = must(tuned.make_plan(parsed("h2 64x64 d32").desc, {.kernel = kernel}));
-    EXPECT_FALSE(plan.tile() == tile);
-    EXPECT_TRUE(has(plan.describe(), "tuning: cannot use lane (rows 2, keys 8), measured for")) << kernel;
-    EXPECT_TRUE(has(plan.describe(), "json: the driver did not compile attention_lane")) << plan.describe();
-    EXPECT_FALSE(has(plan.describe(), "refused: lane")) << plan.describe();
+  for (const auto& [error, words] :
+       {std::pair{VK_ERROR_UNKNOWN, "json: the driver did not compile attention_lane"},
+        std::pair{VK_ERROR_OUT_OF_DEVICE_MEMORY, "json: creating the compute pipeline"}}) {
+    for (const char* const kernel : {"lane", ""}) {
+      const Runtime tuned = tuned_runtime("lane", tile);
+      fail_next_pipeline(tuned, error);
+      const auto plan = must(tuned.make_plan(parsed("h2 64x64 d32").desc, {.kernel = kernel}));
+      EXPECT_FALSE(plan.tile() == tile);
+      EXPECT_TRUE(has(plan.describe(), "tuning: cannot use lane (rows 2, keys 8), measured for")) << kernel;
+      EXPECT_TRUE(has(plan.describe(), words)) << plan.describe();
+      EXPECT_FALSE(has(plan.describe(), "refused: lane")) << plan.describe();
+    }
   }
 }
 
@@ -391,12 +400,16 @@ TEST_F(Times, OverruleNothingThatWasAskedFor) {
   const AttentionDesc desc = parsed(kMatrixProblem).desc;
   const auto forced = must(runtime.make_plan(desc, by_name));
   EXPECT_FALSE(has(forced.describe(), "timed on")) << forced.describe();
-  const auto matrix = must(tests::make_plan(runtime, desc, {"matrix"}));
   PlanOptions tuned = options_;
   tuned.tuning = std::make_shared<Tuning>(
-      Tuning{"a file", "", {{kMatrixProblem, desc, {"matrix", matrix.tile()}, 0, {}}}});
+      Tuning{"a file", "", {{kMatrixProblem, desc, {"matrix", forced.tile()}, 0, {}}}});
   const auto measured = must(runtime.make_plan(desc, tuned));
   EXPECT_EQ(measured.kernel_name(), "matrix") << measured.describe();
+  const Runtime failing = timing_runtime();
+  fail_next_pipeline(failing, VK_ERROR_UNKNOWN);
+  const auto compared = must(failing.make_plan(desc, tuned));
+  EXPECT_EQ(compared.kernel_name(), "matrix2") << "the measured block sizes are left aside";
+  EXPECT_TRUE(has(compared.describe(), "tuning: cannot use matrix (")) << compared.describe();
 }
 
 TEST_F(Times, ThatEndedTheirProgramAreNotTakenAgain) {
