@@ -69,7 +69,7 @@ class ProgressBar {
 
   /// Shows that `share` of the whole is done, 0 to 1. A text that stands is drawn at most ten times a second.
   void update(double share, std::string_view what);
-  /// Does so for a text that each of many steps changes, also ten times a second at most.
+  /// Shows the progress of many steps, each of which changes the text: it too is drawn ten times a second.
   void update_step(double share, std::string_view what);
   /// Erases the line that stands, if there is one, so that something else can be printed.
   static void clear();

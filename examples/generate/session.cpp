@@ -198,7 +198,7 @@ bool Speaker::read_prompts(Texts& texts) {
   decoder::ProgressLine line;
   for (std::size_t done = 0; done < prompt_tokens_;) {
     if (decoder::Interrupts::came()) return false;
-    line.update(
+    line.update_step(
         static_cast<double>(done) / static_cast<double>(prompt_tokens_),
         "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens");
     read(texts);
