@@ -68,7 +68,7 @@ void project(std::span<const float> x, std::span<const float> weights, std::size
   }
 }
 
-// Normal numbers of deviation 1 / sqrt(inputs).
+// Normal numbers of standard deviation 1 / sqrt(inputs).
 std::vector<float> normal_numbers(std::size_t count, std::int64_t inputs, std::uint64_t seed) {
   std::vector<float> all(count);
   vkattn::initialise(all, inputs, inputs, vkattn::Initialisation::kXavierNormal, seed);

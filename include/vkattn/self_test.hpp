@@ -28,10 +28,10 @@ enum class TestPurpose : std::uint32_t {
 };
 
 /// A small problem on the kernel of a plan (of attention, gradients or a product), with the plan's block
-/// sizes. If its result is wrong, make the plan again: without PlanOptions::tuning if the block sizes are
-/// measured ones, as others may be right; then with the kernel in the options' refusals. The outcome holds
-/// for the plan's configuration() on this device with this driver: keep it by that text. For a layer test its
-/// steps(), or each plan when it is made, by the functions in MultiHeadAttentionOptions.
+/// sizes. If its result is wrong, make the plan again: without PlanOptions::tuning if its block sizes were
+/// measured, as the kernel's own may be right; else with the kernel in the options' refusals. The outcome
+/// holds for the plan's configuration() on this device with this driver: keep it by that text. For a layer
+/// test its steps(), or each plan when it is made, by the functions in MultiHeadAttentionOptions.
 ///
 ///     if (SelfTest::is_needed(plan) && !known(plan.configuration())) {
 ///       auto test = SelfTest::create(device, plan);

@@ -29,7 +29,7 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 [[nodiscard]] Result<void> check_matrix2_features(const Capabilities& capabilities, DataType operand);
 [[nodiscard]] Result<void> check_workgroup_matrix_features(const Capabilities& capabilities);
 
-/// Dims of one matrix of a form of matrix2 that stages: operands go from shared memory to a product, a few
+/// Dims of one matrix in the staged forms of matrix2: operands go from shared memory to a product, a few
 /// registers at a time.
 inline constexpr std::uint32_t kStagedBlockDims = 16;
 
@@ -45,7 +45,7 @@ inline constexpr std::uint32_t kStagedBlockDims = 16;
 [[nodiscard]] Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities,
                                                     std::string_view operand);
 
-/// Adds whether rows of Q, K and V can be read by 8 elements.
+/// Adds the constants that say whether rows of Q, K and V can be read 8 elements at a time.
 void add_loads8(const AttentionDesc& desc, SpecializationValues& constants);
 
 /// The subgroup size for matrices of n columns: the size to ask for, or the only size of the device.
