@@ -221,7 +221,7 @@ void ProgressBar::update(double share, std::string_view what) {
     last_draw_ = now;
     return;
   }
-  if (progress_stands && what == drawn_text_ && now - last_draw_ < std::chrono::milliseconds(100)) return;
+  if (what == drawn_text_ && is_just_drawn()) return;
   constexpr std::size_t kBarWidth = 20;
   const double bounded = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
   const auto filled = static_cast<std::size_t>(std::lround(bounded * static_cast<double>(kBarWidth)));
@@ -239,6 +239,14 @@ void ProgressBar::update(double share, std::string_view what) {
   progress_stands = true;
   drawn_text_ = what;
   last_draw_ = now;
+}
+
+void ProgressBar::update_step(double share, std::string_view what) {
+  if (!is_just_drawn()) update(share, what);
+}
+
+bool ProgressBar::is_just_drawn() const {
+  return progress_stands && std::chrono::steady_clock::now() - last_draw_ < std::chrono::milliseconds(100);
 }
 
 void ProgressBar::clear() {

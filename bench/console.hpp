@@ -69,10 +69,14 @@ class ProgressBar {
 
   /// Shows that `share` of the whole is done, 0 to 1. A text that stands is drawn at most ten times a second.
   void update(double share, std::string_view what);
+  /// Shows the progress of many steps, each of which changes the text: it too is drawn ten times a second.
+  void update_step(double share, std::string_view what);
   /// Erases the line that stands, if there is one, so that something else can be printed.
   static void clear();
 
  private:
+  [[nodiscard]] bool is_just_drawn() const;
+
   std::chrono::seconds line_seconds_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::string drawn_text_;

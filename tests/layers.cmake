@@ -45,7 +45,7 @@ set(self_test_may spirv vulkan attention kernels program backward matmul referen
 set(self_test_headers ${problem_headers} kernels tuning bindings plan attention_plan backward matmul self_test)
 set(reference_may "")
 set(reference_headers ${problem_headers} kernels tuning bindings plan backward matmul)
-set(runtime_may spirv vulkan attention kernels self_test)
+set(runtime_may spirv vulkan attention kernels operation self_test)
 set(runtime_headers ${problem_headers} capabilities_file supports device_features pipeline_cache kernels tuning bindings plan attention_plan cache merge backward matmul initialisation multi_head_attention operations self_test runtime safetensors)
 
 # The folders of bench/ and cli/, and the headers of src/ that they may include: the tables that the laboratory walks, the headers

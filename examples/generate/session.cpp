@@ -209,7 +209,7 @@ bool Speaker::read_prompts(Texts& texts) {
   decoder::ProgressLine line;
   for (std::size_t done = 0; done < prompt_tokens_;) {
     if (decoder::Interrupts::came()) return false;
-    line.update(
+    line.update_step(
         static_cast<double>(done) / static_cast<double>(prompt_tokens_),
         "reading the prompt: " + std::to_string(done) + " of " + std::to_string(prompt_tokens_) + " tokens");
     read(texts);
@@ -255,8 +255,8 @@ void Speaker::write_texts(Texts& texts, std::vector<Tokens>& written) {
     flush();
     if (std::ranges::find(writes, true) == writes.end()) break;
     if (count > 1)
-      line.update(static_cast<double>(step) / static_cast<double>(options_.tokens),
-                  "token " + std::to_string(step) + " of each text");
+      line.update_step(static_cast<double>(step) / static_cast<double>(options_.tokens),
+                       "token " + std::to_string(step) + " of each text");
     read(texts);
   }
   decoding_ = seconds_since(begin);

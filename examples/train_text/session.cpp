@@ -136,7 +136,7 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     if (!std::isfinite(loss))
       refuse("the loss is no number any more at step " + std::to_string(step) +
              "; a smaller --rate may help");
-    line.update(share(), state());
+    line.update_step(share(), state());
     if (seconds_since(begin) - saved < kSaveSeconds) continue;
     checked(save(options_.output, progress_, parameters));
     saved = seconds_since(begin);

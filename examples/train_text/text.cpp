@@ -10,12 +10,17 @@ namespace train_text {
 using decoder::characters_of;
 using decoder::refusal;
 
+namespace {
+
+// The next number of a sequence that depends on `state` alone (SplitMix64).
 std::uint64_t next_random(std::uint64_t& state) {
   std::uint64_t bits = state += 0x9e3779b97f4a7c15U;
   bits = (bits ^ bits >> 30U) * 0xbf58476d1ce4e5b9U;
   bits = (bits ^ bits >> 27U) * 0x94d049bb133111ebU;
   return bits ^ bits >> 31U;
 }
+
+}  // namespace
 
 std::vector<std::filesystem::path> documents_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;

@@ -58,7 +58,4 @@ class Corpus {
   std::size_t learned_ = 0;  // the number of tokens, from the beginning on, that are learned from
 };
 
-// The next number of a sequence that depends on `state` alone (SplitMix64).
-[[nodiscard]] std::uint64_t next_random(std::uint64_t& state);
-
 }  // namespace train_text

@@ -1,5 +1,6 @@
 #include "window/heads.hpp"
 
+#include <vkattn/initialisation.hpp>
 #include <vkattn/safetensors.hpp>
 
 #include <array>
@@ -67,27 +68,12 @@ void project(std::span<const float> x, std::span<const float> weights, std::size
   }
 }
 
-// A number of deviation 1 from a seed.
-class Normal {
- public:
-  explicit Normal(std::uint64_t seed) : state_(seed) {}
-  float next() {
-    constexpr double kUnit = 0x1p-53, kTurn = 6.283185307179586;
-    const auto part = [&] {
-      return static_cast<double>((train_text::next_random(state_) >> 11U) + 1) * kUnit;
-    };
-    const double radius = std::sqrt(-2 * std::log(part()));
-    return static_cast<float>(radius * std::cos(kTurn * part()));
-  }
-  std::vector<float> numbers(std::size_t count, float deviation) {
-    std::vector<float> all(count);
-    for (float& each : all) each = deviation * next();
-    return all;
-  }
-
- private:
-  std::uint64_t state_;
-};
+// Normal numbers of standard deviation 1 / sqrt(inputs).
+std::vector<float> normal_numbers(std::size_t count, std::int64_t inputs, std::uint64_t seed) {
+  std::vector<float> all(count);
+  vkattn::initialise(all, inputs, inputs, vkattn::Initialisation::kXavierNormal, seed);
+  return all;
+}
 
 std::uint64_t seed_of(std::string_view word) {  // FNV-1a
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -193,13 +179,12 @@ Rows seeded_rows(std::string_view text, int heads, int dims) {
   std::vector<std::vector<float>> x;
   for (const std::string_view word : words) {
     rows.labels.emplace_back(word);
-    x.push_back(Normal(seed_of(word)).numbers(kWidth, 1));
+    x.push_back(normal_numbers(kWidth, 1, seed_of(word)));
   }
   for (std::size_t head = 0; head < static_cast<std::size_t>(heads); ++head) {
-    const float deviation = 1 / std::sqrt(static_cast<float>(kWidth));
-    const std::vector<float> of_query = Normal(1000 + head).numbers(size * kWidth, deviation);
+    const std::vector<float> of_query = normal_numbers(size * kWidth, kWidth, 1000 + head);
     const std::vector<float> of_key =
-        head % 2 == 0 ? of_query : Normal(2000 + head).numbers(size * kWidth, deviation);
+        head % 2 == 0 ? of_query : normal_numbers(size * kWidth, kWidth, 2000 + head);
     for (const std::vector<float>& each : x) {
       std::vector<float> row(size);
       project(each, of_query, 0, row);

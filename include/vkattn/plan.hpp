@@ -106,8 +106,8 @@ class Plan {
   /// Compiles the pipelines of a plan with PlanOptions::deferred_compilation, on any thread. Later calls do
   /// nothing. Calls at the same time wait for the first and have its outcome; after a failure a later call
   /// tries again. Before that everything works but recording. If the driver refuses a pipeline this fails
-  /// (kUnsupported): make the plan again with its kernel in PlanOptions::refusals. create() does that by
-  /// itself.
+  /// (kUnsupported): make the plan again, without PlanOptions::tuning if its block sizes were measured, else
+  /// with its kernel in PlanOptions::refusals. create() does that by itself.
   [[nodiscard]] Result<void> compile() const;
   /// Whether the plan can be recorded.
   [[nodiscard]] bool is_compiled() const noexcept;

@@ -145,9 +145,9 @@ class Runtime {
   [[nodiscard]] const Device& device() const;
   /// The way to make plans on this device, from the descriptor of any operation (AttentionDesc, MergeDesc and
   /// so on): Desc::Plan::create with the runtime's pipeline cache and tuning, if the options have none. A
-  /// kernel on matrix units runs its self-test at first use; if it fails, the next kernel takes its place.
-  /// Kernels of attention are timed then too, unless `options` or a tuning file ask for one. A layer makes
-  /// the plans of its steps in this way too, unless its options say what makes them.
+  /// kernel on matrix units runs its self-test at first use. If it fails, the plan is made without measured
+  /// block sizes; if it has none, by the next kernel. Kernels of attention are timed then too, unless
+  /// `options` or a tuning file ask for one. A layer plans its steps in this way, unless its options say how.
   template <class Desc>
   [[nodiscard]] Result<typename Desc::Plan> make_plan(const Desc& desc,
                                                       const typename Desc::Plan::Options& options = {}) const;

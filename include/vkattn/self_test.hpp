@@ -28,7 +28,8 @@ enum class TestPurpose : std::uint32_t {
 };
 
 /// A small problem on the kernel of a plan (of attention, gradients or a product), with the plan's block
-/// sizes. If its result is wrong, make the plan again with the kernel in the options' refusals. The outcome
+/// sizes. If its result is wrong, make the plan again: without PlanOptions::tuning if its block sizes were
+/// measured, as the kernel's own may be right; else with the kernel in the options' refusals. The outcome
 /// holds for the plan's configuration() on this device with this driver: keep it by that text. For a layer
 /// test its steps(), or each plan when it is made, by the functions in MultiHeadAttentionOptions.
 ///

@@ -18,10 +18,10 @@
 //                  rows = 1/32; with kKeepsGradients it writes 1 / kHeadBlock of gradients
 //   barriers       the driver's; it moves four operands a step
 //
-// Staged. Example: 4 subgroups of 32 lanes, 16 keys each x 32 rows, 64 dims in blocks of 16.
+// Staged. Example: 4 subgroups of 32 lanes, 16 keys each x 32 rows, kOwnerColumns = 8, 64 dims in blocks of 16.
 //   registers      of a lane: (kOwned * (dims of both sums + K and V / 2 + 3 * kVisited + kOwnerColumns) + kVisited * the
-//                  larger block / 2) / 32 + 4 * (kHeadFetches + kValueFetches) = (4864 + 256) / 32 + 16 = 176:
-//                  PairPass::held_registers(). With 128 dims, 16 rows and kValuesStaged 216
+//                  larger block / 2) / 32 + 4 * (kHeadFetches + kValueFetches) = (4736 + 256) / 32 + 16 = 172:
+//                  PairPass::held_registers(). With 128 dims, 16 rows and kValuesStaged 212
 //   shared memory  16 * (VKATTN_PAIR_VISITED_STAGE4 + VKATTN_PAIR_OWNED_STAGE4) bytes = 16 * (32 * 18 + 1) = 9,232; with
 //                  128 dims, 16 rows and kValuesStaged 16 * (16 * 34 + 64 * 17) = 26,112
 //   memory         each multiply-add reads 1 / kBlockOwned bytes of Q or dO = 1/64
@@ -30,7 +30,7 @@
 //   barriers       two a step, and two a query head
 //
 // Lost on an H100 (docs/trials/h100.md), in workgroup scope: 32 rows at 64 dims, 1020 us in place of 979; 32 keys, 1190; 64
-// rows at 128 dims, 2.20 ms in place of 1.99. Not taken, by these sums: staged with 128 dims and 32 rows, 260 registers.
+// rows at 128 dims, 2.20 ms in place of 1.99. Not taken, by these sums: staged with 128 dims and 32 rows, 256 registers.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

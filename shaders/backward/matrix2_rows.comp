@@ -16,10 +16,10 @@
 //                  2 / kOwned bytes of K + 4 / kHeadBlock of gradients = 1/32 + 1/16
 //   barriers       the driver's; it moves three operands a step
 //
-// Staged. Example: 4 subgroups of 32 lanes, 16 rows each x 32 keys, 64 dims in blocks of 16.
+// Staged. Example: 4 subgroups of 32 lanes, 16 rows each x 32 keys, kOwnerColumns = 8, 64 dims in blocks of 16.
 //   registers      of a lane: (kOwned * (head dims + Q and dO / 2 + 3 * kVisited + kOwnerColumns) + kVisited * the larger
-//                  block / 2) / 32 + 4 * (kHeadFetches + kValueFetches) = (3840 + 256) / 32 + 16 = 144:
-//                  PairPass::held_registers(). With 128 dims 224
+//                  block / 2) / 32 + 4 * (kHeadFetches + kValueFetches) = (3712 + 256) / 32 + 16 = 140:
+//                  PairPass::held_registers(). With 128 dims 220
 //   shared memory  16 * (VKATTN_PAIR_VISITED_STAGE4 + VKATTN_PAIR_OWNED_STAGE4) bytes = 16 * (32 * 18 + 1) = 9,232
 //   memory         each multiply-add reads 4 / (3 * kBlockOwned) bytes of K and V = 1/48
 //   stages         each multiply-add reads 2 / kOwned bytes of K or V = 1/8

@@ -10,10 +10,10 @@
 //   a tile:  values to registers . scores . values to the stage, next keys to registers | sums . keys to the stage |
 //            (each | is a barrier of the workgroup)
 //
-// Budget. Example: 8 subgroups of 32 lanes, 16 rows x 64 keys, kRowColumns = 16, 128 dims in Q, K and V in blocks of 32.
+// Budget. Example: 8 subgroups of 32 lanes, 16 rows x 64 keys, kRowColumns = 8, 128 dims in Q, K and V in blocks of 16.
 //   registers      of a lane: (kRows * (value dims + kKeys + 3 * kRowColumns) + kRows * head dims / 2 + the larger of
 //                  kKeys * block dims / 2 and kRows * kKeys) / 32 + 4 * the larger of kKeyFetches and kValueFetches =
-//                  (3840 + 1024 + 1024) / 32 + 16 = 200: Matrix2Tile::held_registers()
+//                  (3456 + 1024 + 1024) / 32 + 16 = 188: Matrix2Tile::held_registers()
 //   shared memory  16 * VKATTN_MATRIX2_STAGE4 bytes = 16 * max(128 * 17, 64 * (17 + 17)) = 34,816
 //   memory         each multiply-add reads 2 / (kSubgroups * kRows) bytes of K and V = 1/64
 //   stages         each multiply-add reads 2 / kRows bytes of K or V = 1/8

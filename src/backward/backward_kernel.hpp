@@ -56,7 +56,7 @@ struct BackwardKernel {
 /// One common 16-bit type of Q, K, V and dO, or the reason against.
 [[nodiscard]] Result<void> check_one_matrix_type(const BackwardDesc& desc);
 
-/// Adds to a pass whether rows of Q, K, V and dO can be read by 8 elements.
+/// Adds the constants that say whether rows of Q, K, V and dO can be read 8 elements at a time.
 void add_loads8(const BackwardDesc& desc, SpecializationValues& constants);
 
 /// The forms on matrix units: each gives its configuration for a problem on a device, without names, or the

@@ -170,14 +170,9 @@ std::string matrix_summary(const MatrixPass& pass, std::string_view owned, std::
 }  // namespace
 
 void add_loads8(const BackwardDesc& desc, SpecializationValues& constants) {
-  const AttentionDesc& attention = desc.attention;
-  const auto add = [&](std::uint32_t id, const TensorDesc& tensor, const TensorExtents& extents) {
-    constants.push_back({id, has_vector_loads(tensor, extents, 8) ? 1U : 0U});
-  };
-  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, attention.query, query_extents(attention, 1));
-  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, attention.key, key_extents(attention, 1));
-  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, attention.value, key_extents(attention, 1));
-  add(VKATTN_SPEC_GRAD_OUTPUT_LOADS8, *desc.grad_output, query_extents(attention, 1));
+  add_loads8(desc.attention, constants);
+  const bool loads8 = has_vector_loads(*desc.grad_output, query_extents(desc.attention, 1), 8);
+  constants.push_back({VKATTN_SPEC_GRAD_OUTPUT_LOADS8, loads8 ? 1U : 0U});
 }
 
 Result<void> check_one_matrix_type(const BackwardDesc& desc) {

@@ -23,9 +23,6 @@ namespace {
 // them before the owned rows of V or dO go to shared memory.
 constexpr std::uint32_t kRegisters = 255;
 constexpr std::uint32_t kMaxHeldRegisters = 224;
-// Dims of one matrix of the staged form: operands go from shared memory to a product, a few registers at a
-// time.
-constexpr std::uint32_t kStagedBlockDims = 16;
 
 // A pass: the rows or keys that a matrix owns, and that it visits. A workgroup is one matrix over `threads`
 // invocations; or, staged, `subgroups` of them, each of which owns the least number of rows that the device's
@@ -69,6 +66,8 @@ struct PairPass {
   bool values_staged = false;                     // of the owned rows
 
   [[nodiscard]] bool is_staged() const { return block.subgroups != 0; }
+  // The narrowest matrix that holds a number for each owner.
+  [[nodiscard]] std::uint32_t owner_columns() const { return matrices->n_granularity; }
   // Rows or keys of a workgroup.
   [[nodiscard]] std::uint32_t owned() const { return block.owned * std::max(block.subgroups, 1U); }
   // Registers of an invocation of the staged form: sums, owned operands, pairs and units; an operand on its
@@ -76,7 +75,7 @@ struct PairPass {
   [[nodiscard]] std::uint32_t held_registers() const {
     const std::uint32_t sums = owns_keys ? head_dims + value_dims : head_dims;
     const std::uint32_t operands = head_dims + (values_staged ? value_block : value_dims);
-    const std::uint32_t of_owned = sums + operands / 2 + 3 * block.visited + matrices->n_granularity;
+    const std::uint32_t of_owned = sums + operands / 2 + 3 * block.visited + owner_columns();
     const std::uint32_t visited = block.visited * std::max(head_block, value_block) / 2;
     const std::uint32_t fetches = divide_up(block.visited * head_dims / 8, invocations) +
                                   divide_up(block.visited * value_dims / 8, invocations);
@@ -206,7 +205,7 @@ void set_pass(const BackwardDesc& desc, const PairPass& pass, std::string_view s
                       {VKATTN_SPEC_STEP_VISITED, pass.block.visited},
                       {VKATTN_SPEC_PAIR_HEAD_BLOCK, pass.head_block},
                       {VKATTN_SPEC_PAIR_VALUE_BLOCK, pass.value_block},
-                      {VKATTN_SPEC_PAIR_OWNER_COLUMNS, pass.matrices->n_granularity}};
+                      {VKATTN_SPEC_PAIR_OWNER_COLUMNS, pass.owner_columns()}};
   if (!pass.is_staged()) return;
   const auto add = [&](std::uint32_t id, auto value) {
     config.constants.push_back({id, static_cast<std::uint32_t>(value)});

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "attention/features.hpp"
-#include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
@@ -142,10 +141,9 @@ Result<MatrixTile> choose_fragments(const AttentionDesc& desc, const Capabilitie
                      lanes);
 }
 
-void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
-                        SpecializationValues& specialization) {
+void add_specialization(const AttentionDesc& desc, const MatrixTile& tile, SpecializationValues& constants) {
   const auto add = [&](std::uint32_t id, auto value) {
-    specialization.push_back({id, static_cast<std::uint32_t>(value)});
+    constants.push_back({id, static_cast<std::uint32_t>(value)});
   };
   add(VKATTN_SPEC_MATRIX_M, tile.shape.m);
   add(VKATTN_SPEC_MATRIX_N, tile.shape.n);
@@ -159,9 +157,7 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
   add(VKATTN_SPEC_MATRIX_PREFETCH, tile.prefetch);
   add(VKATTN_SPEC_MATRIX_SKIP_TILES, tile.skip_tiles);
   add(VKATTN_SPEC_WRITES_OUT_STEPS, tile.writes_out);
-  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(desc.query, query_extents(desc, 1), 8));
-  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(desc.key, key_extents(desc, 1), 8));
-  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(desc.value, key_extents(desc, 1), 8));
+  add_loads8(desc, constants);
 }
 
 }  // namespace

@@ -26,9 +26,6 @@ namespace {
 constexpr std::uint32_t kMaxHeldRegisters = 224;
 // Dims of one matrix of workgroup scope: wider heads take several, evenly.
 constexpr std::uint32_t kMaxBlockDims = 256;
-// Dims of one matrix of the staged form: operands go from shared memory to a product, a few registers at a
-// time.
-constexpr std::uint32_t kStagedBlockDims = 16;
 // Numbers of a row: reference, sum, and factor or maximum.
 constexpr std::uint32_t kRowNumbers = 3;
 

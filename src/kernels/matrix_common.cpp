@@ -5,9 +5,11 @@
 #include <bit>
 #include <optional>
 
+#include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/vendors.hpp"
+#include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 
@@ -21,6 +23,15 @@ bool is_usable(const MatrixShape& shape, std::string_view operand) {
 }
 
 }  // namespace
+
+void add_loads8(const AttentionDesc& desc, SpecializationValues& constants) {
+  const auto add = [&](std::uint32_t id, const TensorDesc& tensor, const TensorExtents& extents) {
+    constants.push_back({id, has_vector_loads(tensor, extents, 8) ? 1U : 0U});
+  };
+  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, desc.query, query_extents(desc, 1));
+  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, desc.key, key_extents(desc, 1));
+  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, desc.value, key_extents(desc, 1));
+}
 
 Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities, std::string_view operand) {
   const auto rank = [](const MatrixShape& shape) {

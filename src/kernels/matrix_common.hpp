@@ -29,6 +29,10 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 [[nodiscard]] Result<void> check_matrix2_features(const Capabilities& capabilities, DataType operand);
 [[nodiscard]] Result<void> check_workgroup_matrix_features(const Capabilities& capabilities);
 
+/// Dims of one matrix in the staged forms of matrix2: operands go from shared memory to a product, a few
+/// registers at a time.
+inline constexpr std::uint32_t kStagedBlockDims = 16;
+
 /// Whether an entry has operands of that type (f16 or bf16), float32 sums and that scope.
 [[nodiscard]] bool is_usable_flexible(const FlexibleMatrix& entry, std::string_view operand,
                                       std::string_view scope);
@@ -40,6 +44,9 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 /// as AMD and NVIDIA do, else the largest. An error: the device lists none.
 [[nodiscard]] Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities,
                                                     std::string_view operand);
+
+/// Adds the constants that say whether rows of Q, K and V can be read 8 elements at a time.
+void add_loads8(const AttentionDesc& desc, SpecializationValues& constants);
 
 /// The subgroup size for matrices of n columns: the size to ask for, or the only size of the device.
 [[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);

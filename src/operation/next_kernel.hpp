@@ -45,6 +45,17 @@ template <class Make, class IsOfKernel>
   }
 }
 
+/// What became of the tuning file.
+struct TuningNote {
+  std::string line;  ///< of describe(); may be empty
+  std::string used;  ///< kernel, block sizes and where they were measured; empty if the plan is not of them
+};
+
+/// The line of a plan that is not of the measured block sizes.
+[[nodiscard]] inline std::string cannot_use_tuned(std::string_view what, std::string_view why) {
+  return message("tuning: cannot use ", what, ": ", why);
+}
+
 /// Options changed by what a tuning file has for a problem.
 struct TunedOptions {
   PlanOptions options;
@@ -78,7 +89,7 @@ template <class Find, class Apply>
   if (is_other) return std::nullopt;
   const std::string where = message(", measured for '", tuned->problem, "' in ", tuning.source);
   if (!name) {
-    note = message("tuning: cannot use ", found.options.kernel, where, ": ", name.error().message);
+    note = cannot_use_tuned(found.options.kernel + where, name.error().message);
     return std::nullopt;
   }
   found.what = *name + where;
@@ -88,18 +99,18 @@ template <class Find, class Apply>
 /// Makes a plan by the measured options; if that fails, of the first kernel that does not.
 template <class Make, class IsOfKernel>
 [[nodiscard]] auto with_tuned_kernel(const Log& log, const PlanOptions& options,
-                                     const std::optional<TunedOptions>& tuned, std::string& note, Make&& make,
+                                     const std::optional<TunedOptions>& tuned, TuningNote& note, Make&& make,
                                      IsOfKernel&& is_of_kernel) {
   if (tuned) {
     std::string_view kernel;
     auto made = make(tuned->options, kernel);
     if (made) {
-      note = message("tuning: ", tuned->what);
+      note = {message("tuning: ", tuned->what), tuned->what};
       return made;
     }
     // Any error: a tuning file never decides whether there is a plan.
     log_refused_kernel(log, tuned->options.kernel, made.error());
-    note = message("tuning: cannot use ", tuned->what, ": ", made.error().message);
+    note.line = cannot_use_tuned(tuned->what, made.error().message);
   }
   return with_next_kernels(log, options, make, is_of_kernel);
 }

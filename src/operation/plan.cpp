@@ -61,7 +61,7 @@ Result<std::shared_ptr<const Program>> make_program(const Shared<const DeviceSta
 
 Result<Shared<const PlanState>> make_plan(const Device& device, std::unique_ptr<Operation> operation,
                                           const PlanOptions& options) {
-  std::string note;
+  TuningNote note;
   Shared<const DeviceState> state = device.share();
   auto program = try_kernels(*operation, options, device.capabilities(), state->log, note,
                              [&](const PlanOptions& attempt, std::string_view& kernel) {
@@ -88,7 +88,7 @@ std::string PlanState::describe() const {
     text += describe_others(chosen.considered, chosen.name);
   }
   text += operation->kernel_lines();
-  if (!note.empty()) text += note + "\n";
+  if (!tuning.line.empty()) text += tuning.line + "\n";
   for (const std::string& line : options.notes) text += line + "\n";
   if (const std::string hint = missed_form(); !hint.empty()) text += hint + "\n";
   return text + operation->program_lines(program->desc());

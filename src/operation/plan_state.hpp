@@ -15,7 +15,7 @@ struct PlanState {
   PlanOptions options;  ///< as they were given
   std::unique_ptr<const Operation> operation;
   std::shared_ptr<const Program> program;
-  std::string note{};  ///< what became of the tuning file; may be empty
+  TuningNote tuning{};
 
   [[nodiscard]] std::string describe() const;
   /// The line of missed_form(). Empty if the caller has named the kernel.

@@ -36,7 +36,7 @@ std::vector<WantedFeature> in_words(const MissedFeatures& features, std::uint32_
 
 Result<Support> support_of(Operation& operation, const PlanOptions& options,
                            const Capabilities& capabilities) {
-  std::string note;
+  TuningNote note;
   PlanOptions last = options;  // of the attempt that succeeds
   const auto program =
       try_kernels(operation, options, capabilities, Log{}, note,

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "common/message.hpp"
+#include "operation/plan_state.hpp"
 #include "runtime/first_use.hpp"
 #include "runtime/probed_rows.hpp"
 #include "runtime/runtime_state.hpp"
+#include "vulkan/debug.hpp"
 
 namespace vkattn {
 
@@ -53,10 +55,27 @@ Result<TestOutcome> time_of(const Runtime& runtime, RuntimeState& state, const A
 }
 
 // Whether the plan is the one of a tuning file.
-bool is_tuned(const AttentionPlan& plan, const PlanOptions& options) {
-  const TunedProblem* const tuned =
-      options.tuning ? options.tuning->nearest(plan.desc(), options.arithmetic_type) : nullptr;
-  return tuned != nullptr && tuned->best == KernelTile{std::string(plan.kernel_name()), plan.tile()};
+bool is_tuned(const Plan& plan) {
+  return !plan.state().tuning.used.empty();
+}
+
+// Keeps the next plan from what the reason is against: measured block sizes, as the kernel's own may be
+// right, or the kernel.
+void refuse(const Plan& plan, std::string reason, PlanOptions& options) {
+  if (!is_tuned(plan)) {
+    options.refusals.push_back({std::string(plan.kernel_name()), std::move(reason)});
+    return;
+  }
+  options.notes.push_back(cannot_use_tuned(plan.state().tuning.used, reason));
+  options.tuning = nullptr;
+  write_log(plan.state().device->log, LogLevel::kWarning, options.notes.back());
+}
+
+// Whether another plan may do where the driver does not compile this one. Measured block sizes never decide
+// whether there is a plan, whatever the error.
+bool has_substitute(const Plan& plan, const PlanOptions& options, const Error& error) {
+  const bool is_only_kernel = !options.kernel.empty() || plan.kernel_name().empty();
+  return is_tuned(plan) || (error.code == ErrorCode::kUnsupported && !is_only_kernel);
 }
 
 // The plan and those of the kernels after it, up to the first without matrix units. They show a compiler that
@@ -81,11 +100,10 @@ Result<std::vector<AttentionPlan>> first_kernels(const Runtime& runtime, Runtime
 }
 
 // Compares the times of the first kernels, as a driver may make ordinary code of matrices, or spill most of a
-// kernel. Kernels that were asked for by name, or measured, are not compared.
+// kernel. Kernels that were asked for by name are not compared.
 Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
                                    const PlanOptions& options, std::vector<SelfTest>& done) {
-  const bool is_asked_for = !options.kernel.empty() || is_tuned(plan, options);
-  if (!state.times_kernels || is_asked_for || !SelfTest::is_needed(plan)) return TimesVerdict();
+  if (!state.times_kernels || !options.kernel.empty() || !SelfTest::is_needed(plan)) return TimesVerdict();
   const auto plans = first_kernels(runtime, state, plan, options, done);
   if (!plans) return plans.error();
   if (plans->size() < 2) return TimesVerdict();
@@ -141,7 +159,7 @@ Result<void> probe_for(const Runtime& /*runtime*/, const Desc& /*desc*/, const P
   return {};
 }
 
-// A plan whose kernel has passed its self-test. A kernel that fails is refused, and the plan made again.
+// A plan whose kernel has passed its self-test. What fails is refused, and the plan made again.
 template <class Made>
 Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const typename Made::Desc& desc,
                               PlanOptions options) {
@@ -159,20 +177,20 @@ Result<Made> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
     if (!plan) return plan;
     auto reason = reason_after_self_test(runtime, state, *plan, done);
     if (!reason) return reason.error();
-    if (reason->empty() && !std::exchange(is_compared, true)) {
+    // The kernels after a measured one are not timed, but those of a plan in its place are.
+    if (reason->empty() && !is_tuned(*plan) && !std::exchange(is_compared, true)) {
       const auto changes = add_times(runtime, state, *plan, options, done);
       if (!changes) return changes.error();
       if (*changes) continue;
     }
     if (reason->empty() && compiles) {
-      const Result<void> compiled = plan->compile();
-      const bool refused = !compiled && compiled.error().code == ErrorCode::kUnsupported;
-      const bool is_only_kernel = !options.kernel.empty() || plan->kernel_name().empty();
-      if (!compiled && (!refused || is_only_kernel)) return compiled.error();
-      if (refused) *reason = compiled.error().message;
+      if (const Result<void> compiled = plan->compile(); !compiled) {
+        if (!has_substitute(*plan, options, compiled.error())) return compiled.error();
+        *reason = compiled.error().message;
+      }
     }
     if (reason->empty()) return plan;
-    options.refusals.push_back({std::string(plan->kernel_name()), *std::move(reason)});
+    refuse(*plan, *std::move(reason), options);
   }
 }
 

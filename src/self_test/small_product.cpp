@@ -101,17 +101,15 @@ class MatmulTest final : public SmallTestOf<MatmulPlan> {
 
 }  // namespace
 
-MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile) {
+MatmulDesc small_product(const MatmulDesc& desc, std::string_view kernel, const MatmulTile& tile) {
   MatmulDesc small = desc;
   small.batch = 1;
   small.rows = small_size(desc.rows, std::int64_t{tile.rows} * std::max(tile.subgroups, 1U), tile);
   small.columns = small_size(desc.columns, std::int64_t{tile.columns} * 2, tile);
   // lane_decode takes few rows or few columns, and its tile's rows are those of the larger matrix.
-  constexpr std::int64_t kFew = 8;
-  const std::int64_t fewer = std::min(desc.rows, desc.columns);
-  if (tile.threads == 0 && tile.subgroups == 0 && fewer > 0 && fewer <= kFew) {
+  if (kernel == "lane_decode") {
     const bool few_rows = desc.rows < desc.columns;
-    (few_rows ? small.rows : small.columns) = fewer;
+    (few_rows ? small.rows : small.columns) = std::min(desc.rows, desc.columns);
     std::int64_t& larger = few_rows ? small.columns : small.rows;
     larger = small_size(few_rows ? desc.columns : desc.rows, std::int64_t{tile.rows} * 2, tile);
   }
@@ -139,7 +137,7 @@ Result<MatmulPlan> small_plan(const Device& device, const MatmulPlan& plan, VkPi
   // A split one writes other results, to the workspace.
   const std::vector<PipelineInfo> passes = plan.pipelines();
   options.inner_splits = !passes.empty() && passes.back().pass == "combine" ? 2 : 1;
-  return MatmulPlan::create(device, small_product(plan.desc(), plan.tile()), options);
+  return MatmulPlan::create(device, small_product(plan.desc(), plan.kernel_name(), plan.tile()), options);
 }
 
 std::unique_ptr<SmallTest> small_test(MatmulPlan plan) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,9 +74,10 @@ class SmallTestOf : public SmallTest {
 /// Gradients of a small_problem(), of the types that the plan's problem has. Slopes have no gradient.
 [[nodiscard]] BackwardDesc small_backward(const BackwardDesc& desc);
 
-/// A product of a few blocks of so many rows, columns and elements of `inner`, the last ones not full, which
-/// can be split; loaded as that of the descriptor, which is resolved: its configuration() is that of the
-/// plan.
-[[nodiscard]] MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile);
+/// A product of a few of the kernel's blocks of so many rows, columns and elements of `inner`, the last ones
+/// not full, which can be split; loaded as that of the descriptor, which is resolved: its configuration() is
+/// that of the plan.
+[[nodiscard]] MatmulDesc small_product(const MatmulDesc& desc, std::string_view kernel,
+                                       const MatmulTile& tile);
 
 }  // namespace vkattn::detail

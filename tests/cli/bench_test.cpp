@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "console.hpp"
@@ -430,50 +428,6 @@ TEST(Report, CsvHasAsManyFieldsInEveryLine) {
     counts.insert(fields);
   }
   EXPECT_EQ(counts.size(), 1U);
-}
-
-TEST(Console, WritesNumbersWithUnits) {
-  EXPECT_EQ(console::significant(9.996), "10.0");
-  EXPECT_EQ(console::significant(1234.5), "1234");
-  EXPECT_EQ(console::duration(999.6e3), "1.00 ms");
-  EXPECT_EQ(console::duration(600e9), "10.0 min");
-  EXPECT_EQ(console::duration(10800e9), "3.00 h");
-  EXPECT_EQ(console::bytes(96), "96 B");
-  EXPECT_EQ(console::bytes(4294967295.0), "4 GiB");
-  EXPECT_EQ(console::bytes(1.5 * 1048576), "1.50 MiB");
-  EXPECT_EQ(console::percent(0.0123), "1.2 %");
-  EXPECT_EQ(console::count(1, "row") + console::count(2, "row"), "1 row2 rows");
-}
-
-TEST(Console, QuotesWordsForAShell) {
-  EXPECT_EQ(console::shell_word("ids=a/b.npy"), "ids=a/b.npy");
-  EXPECT_EQ(console::shell_word("llvmpipe (LLVM)"), "'llvmpipe (LLVM)'");
-  EXPECT_EQ(console::shell_word("it's"), "'it'\\''s'");
-  EXPECT_EQ(console::shell_word(""), "''");
-}
-
-TEST(Console, BreaksLinesAndPadsCodePoints) {
-  EXPECT_EQ(console::wrap("one two three", 7), (std::vector<std::string>{"one two", "three"}));
-  EXPECT_EQ(console::wrap("", 7), (std::vector<std::string>{""}));
-  EXPECT_EQ(console::wrap("incompressible", 4), (std::vector<std::string>{"incompressible"}));
-  EXPECT_EQ(console::pad_left("\xc3\xa9", 3), "  \xc3\xa9");
-  EXPECT_EQ(console::labelled("a", "one two three", 3, 1, 11), " a  one two\n    three\n");
-  EXPECT_EQ(console::labelled_list("a", {"b c", "d e", "f"}, 2, 0, 8), "a b c,\n  d e, f\n");
-  EXPECT_EQ(console::printable("a\x1b[2Jb\n"), "a?[2Jb?");
-}
-
-TEST(Console, AProgressBarPrintsLinesIfItIsAskedToWhereThereIsNoTerminal) {
-  testing::internal::CaptureStderr();
-  {
-    console::ProgressBar silent, lines(1);
-    silent.update(0, "nothing");
-    lines.update(0, "too early");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-    silent.update(0.5, "nothing");
-    lines.update(0.5, "half");
-    lines.update(0.6, "too early again");
-  }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "half\n");
 }
 
 }  // namespace

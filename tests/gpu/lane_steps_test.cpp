@@ -31,11 +31,16 @@ constexpr std::array kInOneStep{
     StepCase{1, 96, 3, "b2 h2 70x90 d20 dv12 bf16 kv_lengths=90,40 lse"},
     StepCase{1, 64, 0, "h2 70x60 d20 dv12 f16 softcap=4 dropout=0.2 alibi lse layout=bshd pad=3 shift=1"},
     StepCase{1, 48, 1, "b2 h2 70x40 d20 dv12 f16 kv_lengths=39,0 output=f32 aligned=0"},
+    StepCase{1, 80, 0, "b2 hq4 hkv2 70x75 d32 f16 cache=q8_0 kv_lengths=75,37 lse"},
 };
 
 constexpr std::array kInLongSteps{
     StepCase{2, 64, 0, "hq4 hkv2 70x600 d20 dv12 f16 lse"},
     StepCase{1, 64, 1, "b2 hq4 hkv2 70x600 d20 dv14 f16 kv_lengths=590,130"},
+    StepCase{2, 64, 0, "h2 150x330 d20 dv12 f16 causal align=bottom-right lse"},
+    StepCase{1, 64, 0, "b2 h2 70x400 d20 dv12 window=180,9 align=300 kv_lengths=400,350 lse"},
+    StepCase{1, 64, 0, "h2 70x600 d20 dv12 f16 mask=bits:hk hidden=0.3 block=16 lse"},
+    StepCase{1, 64, 3, "hq4 hkv2 70x600 d20 dv14 f16 causal align=bottom-right lse"},
 };
 
 class LaneSteps : public GpuTest {

@@ -29,6 +29,18 @@ class MakePlan : public FirstUseTest {
                                       "lane", 2};
     return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
   }
+  /// The driver of the runtime does not compile the next pipeline.
+  static void fail_next_pipeline(const Runtime& runtime, VkResult error) {
+    static VkResult next = VK_SUCCESS;
+    static PFN_vkCreateComputePipelines compile = nullptr;
+    auto& vk = own_state(runtime.device()).vk;
+    compile = vk.vkCreateComputePipelines;
+    next = error;
+    vk.vkCreateComputePipelines = [](auto... arguments) {
+      const VkResult failure = std::exchange(next, VK_SUCCESS);
+      return failure == VK_SUCCESS ? compile(arguments...) : failure;
+    };
+  }
   static constexpr const char* kMatrixProblem = "h2 64x64 d32 f16";
 };
 
@@ -110,6 +122,23 @@ TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
   const auto plan =
       must(AttentionPlan::create(device, parsed("h2 64x64 d32").desc, {.tuning = tuned.tuning()}));
   EXPECT_TRUE(has(plan.describe(), ": the workspace takes 33792 bytes; maxBufferSize is 20000"));
+}
+
+TEST_F(MakePlan, WhatWasMeasuredAndDoesNotCompileLeavesTheKernelItsOwn) {
+  const TileSizes tile{0, 0, 0, 2, 8, 0};
+  for (const auto& [error, words] :
+       {std::pair{VK_ERROR_UNKNOWN, "json: the driver did not compile attention_lane"},
+        std::pair{VK_ERROR_OUT_OF_DEVICE_MEMORY, "json: creating the compute pipeline"}}) {
+    for (const char* const kernel : {"lane", ""}) {
+      const Runtime tuned = tuned_runtime("lane", tile);
+      fail_next_pipeline(tuned, error);
+      const auto plan = must(tuned.make_plan(parsed("h2 64x64 d32").desc, {.kernel = kernel}));
+      EXPECT_FALSE(plan.tile() == tile);
+      EXPECT_TRUE(has(plan.describe(), "tuning: cannot use lane (rows 2, keys 8), measured for")) << kernel;
+      EXPECT_TRUE(has(plan.describe(), words)) << plan.describe();
+      EXPECT_FALSE(has(plan.describe(), "refused: lane")) << plan.describe();
+    }
+  }
 }
 
 TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {
@@ -219,6 +248,68 @@ TEST_F(MakePlanOnMatrices, TornOutcomesAreTestedAgain) {
   }
 }
 
+/// Measured block sizes of the staged form of matrix2's gradients.
+class MeasuredStagedGradients : public MakePlan {
+ protected:
+  void SetUp() override {
+    MakePlan::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    PlanOptions staged = options_;
+    staged.tile = kTile;
+    staged.deferred_compilation = true;
+    const auto plan = BackwardPlan::create(runtime().device(), desc_, staged);
+    if (!plan) GTEST_SKIP() << plan.error().message;
+  }
+  /// A new runtime with a tuning file of these block sizes.
+  [[nodiscard]] Runtime tuned_runtime() const {
+    const detail::TuningResult result{
+        TunedBackward{"staged gradients", desc_.attention, "matrix2", 0, {}, kTile}, 1, "lane", 2};
+    return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
+  }
+
+  static constexpr TileSizes kTile{.subgroups = 2, .rows = 16, .keys = 16};
+  static constexpr const char* kMeasured = "matrix2 (subgroups 2, rows 16, keys 16), measured for";
+  BackwardDesc desc_ = bench::with_all_gradients(parsed("h2 64x64 d32 f16").desc);
+  PlanOptions options_{.kernel = "matrix2"};
+};
+
+TEST_F(MeasuredStagedGradients, ReachThePlan) {
+  const Runtime tuned = tuned_runtime();
+  for (const PlanOptions& options : {options_, PlanOptions()}) {
+    const auto plan = must(tuned.make_plan(desc_, options));
+    EXPECT_EQ(plan.kernel_name(), "matrix2");
+    EXPECT_EQ(plan.tile(), kTile);
+    EXPECT_TRUE(has(plan.describe(), std::string("tuning: ") + kMeasured)) << plan.describe();
+    EXPECT_TRUE(has(read_file(outcomes()), "passed " + plan.configuration() + "\n"));
+  }
+  EXPECT_FALSE(fresh_runtime().make_plan(desc_, options_)->tile() == kTile) << "without the file";
+}
+
+/// Only the measured sizes were wrong, so the kernel's own may be right.
+TEST_F(MeasuredStagedGradients, ThatFailTheirSelfTestLeaveTheKernelItsOwn) {
+  const std::string measured = must(tuned_runtime().make_plan(desc_, options_)).configuration();
+  fail_all();
+  const Runtime tuned = tuned_runtime();
+  std::string warnings;
+  own_state(tuned.device()).log = {[](void* all, LogLevel, const char* text) {
+                                     static_cast<std::string*>(all)->append(text).append("\n");
+                                   },
+                                   &warnings, LogLevel::kWarning, nullptr};
+  const auto plan = must(tuned.make_plan(desc_, options_));
+  EXPECT_EQ(plan.kernel_name(), "matrix2");
+  EXPECT_FALSE(plan.tile() == kTile);
+  EXPECT_TRUE(has(read_file(outcomes()), "failed " + measured + "\t"));
+  EXPECT_TRUE(has(read_file(outcomes()), "passed " + plan.configuration() + "\n"));
+  for (const std::string& text : {plan.describe(), warnings}) {
+    EXPECT_TRUE(has(text, std::string("tuning: cannot use ") + kMeasured)) << text;
+    EXPECT_TRUE(has(text, "json: failed its self-test on this device (dim 3 is 7 where 8 was")) << text;
+  }
+  EXPECT_FALSE(has(must(tuned.make_plan(desc_)).describe(), "refused: matrix2"));
+  fail_all();
+  EXPECT_TRUE(is_refused(tuned_runtime().make_plan(desc_, options_), ErrorCode::kUnsupported,
+                         {"matrix2", "failed its self-test"}));
+}
+
 TEST_F(MakePlan, KernelsTakeTheirTime) {
   for (const char* const problem :
        {"h2 64x64 d32", "hq2 hkv1 64x64 d32 f16 causal mask=bytes:qk window=9,9"}) {
@@ -309,12 +400,16 @@ TEST_F(Times, OverruleNothingThatWasAskedFor) {
   const AttentionDesc desc = parsed(kMatrixProblem).desc;
   const auto forced = must(runtime.make_plan(desc, by_name));
   EXPECT_FALSE(has(forced.describe(), "timed on")) << forced.describe();
-  const auto matrix = must(tests::make_plan(runtime, desc, {"matrix"}));
   PlanOptions tuned = options_;
   tuned.tuning = std::make_shared<Tuning>(
-      Tuning{"a file", "", {{kMatrixProblem, desc, {"matrix", matrix.tile()}, 0, {}}}});
+      Tuning{"a file", "", {{kMatrixProblem, desc, {"matrix", forced.tile()}, 0, {}}}});
   const auto measured = must(runtime.make_plan(desc, tuned));
   EXPECT_EQ(measured.kernel_name(), "matrix") << measured.describe();
+  const Runtime failing = timing_runtime();
+  fail_next_pipeline(failing, VK_ERROR_UNKNOWN);
+  const auto compared = must(failing.make_plan(desc, tuned));
+  EXPECT_EQ(compared.kernel_name(), "matrix2") << "the measured block sizes are left aside";
+  EXPECT_TRUE(has(compared.describe(), "tuning: cannot use matrix (")) << compared.describe();
 }
 
 TEST_F(Times, ThatEndedTheirProgramAreNotTakenAgain) {

@@ -155,7 +155,7 @@ TEST(BackwardKernels, StagedBlocksOfMatrix2AreNoDefault) {
     return message_of(staged("64x64 d128 f16", tile, name));
   };
   EXPECT_TRUE(has(refusal({.subgroups = 4, .rows = 32, .keys = 32}),
-                  "registers of an invocation with 32 rows a step; there are 255"));
+                  "holds 256 registers of an invocation with 32 rows a step; there are 255"));
   EXPECT_TRUE(
       has(refusal({.subgroups = 4, .rows = 24, .keys = 32}), "stages no 24 rows a step for 4 subgroups"));
   EXPECT_TRUE(

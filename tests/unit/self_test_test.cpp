@@ -218,7 +218,7 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
               kernel.configure(all[i].resolved(), device, matmul_tiles(kernel.name, device), {});
           if (!plan.ok()) continue;
           ++seen[k];
-          const MatmulDesc desc = small_product(all[i].resolved(), plan->tile);
+          const MatmulDesc desc = small_product(all[i].resolved(), kernel.name, plan->tile);
           tests::must(validate(desc));
           const std::array tiles{plan->tile};
           const MatmulOperand& a = plan->view.a;
