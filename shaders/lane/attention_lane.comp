@@ -26,6 +26,7 @@
 // - A private array with a variable index costs more than a buffer. So float32 outputs hold their own running sums; the
 //   sums of 16-bit outputs are float32 in the workspace, or in a private array if the caller asked for no workspace. Float32
 //   rows that share sets of a cache have their sums in the workspace too.
+// - By addresses (kByAddress), K and V are loaded without checks of bounds.
 // - Lost (docs/trials/lavapipe.md): keys loaded by one lane each and shuffled, 8 dims a pass over keys, 8 rows.
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -71,7 +71,9 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   config.shader = loads_wide(capabilities)
                       ? feature_form(desc, "attention_lane_wide")
                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
-  config.by_address = reads_by_address(capabilities);
+  // Quantised rows gain nothing: their words are loaded one by one.
+  config.by_address =
+      reads_by_address(capabilities) && !is_quantised(desc.key.type) && !is_quantised(desc.value.type);
   const bool has_vectors = has_vector_loads(desc.output, query_extents(desc, 1));
   config.constants = {{VKATTN_SPEC_LANE_ROWS, found->rows},
                       {VKATTN_SPEC_LANE_KEYS, found->keys},

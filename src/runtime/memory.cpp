@@ -26,6 +26,10 @@ int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, std::uint32
   return -1;
 }
 
+bool has_addresses(const RuntimeState& state) {
+  return state.device->capabilities().buffer_addresses;
+}
+
 // Devices that share the host's memory use mapped memory; others use their own, and copies are staged.
 int choose_memory_type(const RuntimeState& state, std::uint32_t allowed, bool staging) {
   constexpr VkMemoryPropertyFlags kMapped =
@@ -48,7 +52,7 @@ VkResult allocate(RuntimeState& state, BufferState& buffer, bool staging) {
   const int type = choose_memory_type(state, requirements.memoryTypeBits, staging);
   if (type < 0) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
-  if (state.buffers_have_addresses) info.pNext = &kMemoryWithAddresses;
+  if (has_addresses(state)) info.pNext = &kMemoryWithAddresses;
   info.allocationSize = requirements.size;
   info.memoryTypeIndex = static_cast<std::uint32_t>(type);
   const auto take_memory = [&] {
@@ -115,7 +119,7 @@ VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
                                                   nullptr, kKind};
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, &external};
   info.size = buffer.size;
-  info.usage = storage_usage(state.buffers_have_addresses);
+  info.usage = storage_usage(has_addresses(state));
   if (VkResult result = null_on_failure(state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer.buffer),
                                         buffer.buffer);
       result != VK_SUCCESS) {
@@ -127,9 +131,9 @@ VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
       find_memory_type(state.memory, requirements.memoryTypeBits & host.memoryTypeBits,
                        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
   if (type < 0 || requirements.size > buffer.size) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
-  const VkImportMemoryHostPointerInfoEXT imported{
-      VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
-      state.buffers_have_addresses ? &kMemoryWithAddresses : nullptr, kKind, pages};
+  const VkImportMemoryHostPointerInfoEXT imported{VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+                                                  has_addresses(state) ? &kMemoryWithAddresses : nullptr,
+                                                  kKind, pages};
   const VkMemoryAllocateInfo allocation{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &imported, buffer.size,
                                         static_cast<std::uint32_t>(type)};
   if (VkResult result = null_on_failure(
@@ -180,7 +184,7 @@ Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDevice
   buffer->spares = staging ? nullptr : &state.spare_buffers;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = std::max<VkDeviceSize>(bytes, 4);
-  info.usage = storage_usage(state.buffers_have_addresses) | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+  info.usage = storage_usage(has_addresses(state)) | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (VkResult result = null_on_failure(
           state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer->buffer), buffer->buffer);

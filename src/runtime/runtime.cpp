@@ -124,8 +124,8 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   if (Result<void> s = create_device(*state, physical); !s) return s.error();
   read_properties(*state, physical);
   const VkDeviceCreateInfo& enabled = physical.features->info;
-  state->buffers_have_addresses =
-      physical.info.capabilities.buffer_device_address && physical.info.capabilities.is_cpu();
+  // All buffers are the runtime's own.
+  const Capabilities& capabilities = physical.info.capabilities;
   DeviceDesc borrowed;
   borrowed.instance = state->instance->handle;
   borrowed.physical_device = physical.handle;
@@ -134,7 +134,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   borrowed.api_version = state->instance->api_version;
   borrowed.enabled_extensions = {enabled.ppEnabledExtensionNames, enabled.enabledExtensionCount};
   borrowed.enabled_features = enabled.pNext;
-  borrowed.buffer_addresses = state->buffers_have_addresses;
+  borrowed.buffer_addresses = capabilities.buffer_device_address && capabilities.is_cpu();
   auto device = Device::borrow(borrowed);
   if (!device) return device.error();
   state->device = *std::move(device);

@@ -106,8 +106,7 @@ struct RuntimeState {
   std::filesystem::path cache_file;  ///< empty: not kept on disk
   KeptPipelines kept_pipelines;      ///< in cache_file
   std::unique_ptr<BufferState> staging;
-  bool buffers_have_addresses = false;  ///< DeviceDesc::buffer_addresses
-  bool imports_host_memory = false;     ///< arrays of compute() are used where they lie
+  bool imports_host_memory = false;  ///< arrays of compute() are used where they lie
   SpareBuffers spare_buffers;
   Shared<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;   ///< else only outcomes that are kept count

@@ -326,6 +326,18 @@ TEST_F(EmbeddingTest, TheLogSaysWhatWasDone) {
   for (const auto& line : lines) EXPECT_FALSE(line.second.ends_with('\n')) << line.second;
 }
 
+TEST_F(EmbeddingTest, AddressesNeedTheirFeature) {
+  DeviceDesc desc = runtimes_device();
+  desc.buffer_addresses = true;
+  if (capabilities().buffer_device_address) {
+    EXPECT_TRUE(must(Device::borrow(desc)).capabilities().buffer_addresses);
+    desc.enabled_features = nullptr;
+  }
+  EXPECT_TRUE(
+      has(message_of(Device::borrow(desc)),
+          "DeviceDesc::buffer_addresses is set, but bufferDeviceAddress is not enabled on the device"));
+}
+
 TEST_F(EmbeddingTest, TheLogHasWhatWasAskedForOnly) {
   if (!capabilities().storage_buffer_16bit) GTEST_SKIP() << "nothing that can be left out";
   Lines lines;

@@ -46,16 +46,16 @@ constexpr std::array kInLongSteps{
 class LaneSteps : public GpuTest {
  protected:
   /// Runs the problem with NaN in each key and value that no row sees.
-  static void run(const StepCase& each, bool in_one_step) {
+  static void run(const StepCase& each, bool in_one_step, const Runtime& on = runtime()) {
     RunOptions options{.kernel = "lane", .kv_splits = each.kv_splits};
     options.tile = TileSizes{0, 0, 0, each.rows, each.keys, 0};
-    options.prepare = [](const harness::ProblemRun& run) {
-      (void)poison_hidden_keys(runtime(), run, true, Bad::kNotANumber);
+    options.prepare = [&](const harness::ProblemRun& run) {
+      (void)poison_hidden_keys(on, run, true, Bad::kNotANumber);
     };
     options.inspect = [&](const AttentionPlan& plan) {
       EXPECT_EQ(takes_one_step(plan), in_one_step) << plan.describe();
     };
-    EXPECT_TRUE(runs_right(runtime(), each.problem, options)) << each.rows << " x " << each.keys;
+    EXPECT_TRUE(runs_right(on, each.problem, options)) << each.rows << " x " << each.keys;
   }
 
  private:
@@ -70,6 +70,17 @@ class LaneSteps : public GpuTest {
 
 TEST_F(LaneSteps, AllKeysInOneStep) {
   for (const StepCase& each : kInOneStep) run(each, true);
+}
+
+// Programs whose buffers have no addresses.
+TEST_F(LaneSteps, ByDescriptors) {
+  if (!capabilities().buffer_addresses) GTEST_SKIP() << "buffers have no addresses on this device";
+  RuntimeOptions options{.device = capabilities().device_name};
+  options.disabled_extensions = "bufferDeviceAddress";
+  const Runtime other = must(Runtime::create(options));
+  ASSERT_FALSE(other.device().capabilities().buffer_addresses);
+  for (const StepCase& each : kInOneStep) run(each, true, other);
+  for (const StepCase& each : kInLongSteps) run(each, false, other);
 }
 
 TEST_F(LaneSteps, LongSteps) {
