@@ -77,6 +77,7 @@ class CInterfaceTest : public GpuTest {
     desc.enabled_extensions = info.ppEnabledExtensionNames;
     desc.enabled_extension_count = info.enabledExtensionCount;
     desc.enabled_features = info.pNext;
+    desc.buffer_addresses = from.device().capabilities().buffer_addresses ? 1 : 0;
     if (change) change(desc);
     vkattn_device* device = nullptr;
     EXPECT_EQ(vkattn_device_create(&desc, &device, &error_), VKATTN_SUCCESS) << error_.message;

@@ -6,6 +6,7 @@
 
 #include "gpu/support.hpp"
 #include "kernels/select.hpp"
+#include "vulkan/buffer_usage.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -49,8 +50,7 @@ TEST_P(Split, PartsAreWhatWasAskedFor) {
     EXPECT_EQ(plan.dispatches().size(), plan.dispatches().back().pass == "combine" ? 2U : 1U);
     expect_parts(plan);
     EXPECT_EQ(plan.workspace_bytes(), 2U * 4U * 3U * 7U * (16U + 1U) * 4U);
-    EXPECT_EQ(plan.requirements().workspace_usage,
-              static_cast<VkBufferUsageFlags>(VK_BUFFER_USAGE_STORAGE_BUFFER_BIT));
+    EXPECT_EQ(plan.requirements().workspace_usage, detail::storage_usage(capabilities().buffer_addresses));
   };
   EXPECT_TRUE(runs_right(runtime(), "b2 h4 3x896 d16 lse", options));
 }
