@@ -192,12 +192,40 @@ layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_
   }
 #endif
 
+// `dims` dims, at most 4, from a multiple of 4 on; the results that sums become lie in the gradient.
+#define VKATTN_SUMS_OF_DIMS(NAME, APART)                                                                             \
+  vec4 load_##NAME##_sums(uint row_index, uint sum_index, uint dim, uint dims) {                                    \
+    if (dims == 4u) return load_##NAME##_sum4(row_index, sum_index, dim);                                           \
+    vec4 result = vec4(0.0);                                                                                        \
+    [[unroll]] for (uint d = 0; d < dims; ++d) result[d] = load_##NAME##_sum(row_index, sum_index, dim + d);        \
+    return result;                                                                                                  \
+  }                                                                                                                 \
+                                                                                                                    \
+  void store_##NAME##_sums(uint row_index, uint sum_index, uint dim, uint dims, vec4 value) {                       \
+    if (dims == 4u) {                                                                                               \
+      store_##NAME##_sum4(row_index, sum_index, dim, value);                                                        \
+    } else {                                                                                                        \
+      [[unroll]] for (uint d = 0; d < dims; ++d) store_##NAME##_sum(row_index, sum_index, dim + d, value[d]);       \
+    }                                                                                                               \
+  }                                                                                                                 \
+                                                                                                                    \
+  void store_##NAME##_dims(uint row_index, uint dim, uint dims, vec4 value) {                                       \
+    if (dims == 4u && !APART) {                                                                                     \
+      store_##NAME##_sum4(row_index, 0u, dim, value);                                                               \
+    } else {                                                                                                        \
+      [[unroll]] for (uint d = 0; d < dims; ++d) store_##NAME(row_index, dim + d, value[d]);                        \
+    }                                                                                                               \
+  }
+
 VKATTN_SUMS(grad_query, kGradQuerySumsApart, kGradQueryDimStride)
 VKATTN_SUMS(grad_key, kGradKeySumsApart, kGradKeyDimStride)
 VKATTN_SUMS(grad_value, kGradValueSumsApart, kGradValueDimStride)
 VKATTN_SUMS4(grad_query, VKATTN_BINDING_GRAD_QUERY, kGradQuerySumsApart, kHeadDim, kGradQueryVectors)
 VKATTN_SUMS4(grad_key, VKATTN_BINDING_GRAD_KEY, kGradKeySumsApart, kHeadDim, kGradKeyVectors)
 VKATTN_SUMS4(grad_value, VKATTN_BINDING_GRAD_VALUE, kGradValueSumsApart, kValueDim, kGradValueVectors)
+VKATTN_SUMS_OF_DIMS(grad_query, kGradQuerySumsApart)
+VKATTN_SUMS_OF_DIMS(grad_key, kGradKeySumsApart)
+VKATTN_SUMS_OF_DIMS(grad_value, kGradValueSumsApart)
 
 #endif
 

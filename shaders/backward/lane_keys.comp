@@ -7,12 +7,12 @@
 //   invocation 1   | its own keys, the same rows  |  4 dims at a time are in registers
 //   ...            +------------------------------+
 //
-// Budget. Example: 8 invocations of 4 keys x 32 rows, d dims of e = 4 bytes in Q and dO.
-//   registers      2 * kKeys * kRows factors + 2 * kRows places of rows + 4 * (kKeys + 1) sums and a row = 256 + 64 +
+// Budget. Example: 8 invocations of 4 keys x 64 rows, d dims of e = 4 bytes in Q and dO.
+//   registers      2 * kKeys * kRows factors + 2 * kRows places of rows + 4 * (kKeys + 1) sums and a row = 512 + 128 +
 //                  20; a CPU keeps most of them in its cache
 //   shared memory  none
 //   memory         each multiply-add reads e / (kKeys * kWorkgroupSize) bytes of Q and dO + 4 / kRows of sums + 4 / d
-//                  of pairs = 1/8 + 1/8 + 1/16 at 64 dims, and writes 4 / kRows of sums
+//                  of pairs = 1/8 + 1/16 + 1/16 at 64 dims, and writes 4 / kRows of sums
 //
 // The rows' pass has left probabilities (p) and gradients of scores (dS) in the workspace.
 #version 460
@@ -62,13 +62,7 @@ void load_pairs(ChunkTile tile, int kv_length, uint first_row, uint rows, uint e
 void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
   vec4 sum[kKeys];
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    if (dims == 4) {
-      sum[k] = load_grad_value_sum4(value_index[k], value_sum_index[k], dim);
-    } else {
-      [[unroll]] for (uint d = 0; d < dims; ++d) {
-        sum[k][d] = load_grad_value_sum(value_index[k], value_sum_index[k], dim + d);
-      }
-    }
+    sum[k] = load_grad_value_sums(value_index[k], value_sum_index[k], dim, dims);
   }
   [[unroll]] for (uint r = 0; r < rows; ++r) {
     const vec4 grad = dims == 4 ? grad_output_full4(grad_output_index[r], dim) : grad_output_part4(grad_output_index[r], dim);
@@ -81,13 +75,7 @@ void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
     }
   }
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    if (dims == 4) {
-      store_grad_value_sum4(value_index[k], value_sum_index[k], dim, sum[k]);
-    } else {
-      [[unroll]] for (uint d = 0; d < dims; ++d) {
-        store_grad_value_sum(value_index[k], value_sum_index[k], dim + d, sum[k][d]);
-      }
-    }
+    store_grad_value_sums(value_index[k], value_sum_index[k], dim, dims, sum[k]);
   }
 }
 
@@ -95,13 +83,7 @@ void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
 void add_queries(uint rows, bool masked, uint dim, uint dims) {
   vec4 sum[kKeys];
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    if (dims == 4) {
-      sum[k] = load_grad_key_sum4(key_index[k], key_sum_index[k], dim);
-    } else {
-      [[unroll]] for (uint d = 0; d < dims; ++d) {
-        sum[k][d] = load_grad_key_sum(key_index[k], key_sum_index[k], dim + d);
-      }
-    }
+    sum[k] = load_grad_key_sums(key_index[k], key_sum_index[k], dim, dims);
   }
   [[unroll]] for (uint r = 0; r < rows; ++r) {
     const vec4 query =
@@ -115,13 +97,7 @@ void add_queries(uint rows, bool masked, uint dim, uint dims) {
     }
   }
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    if (dims == 4) {
-      store_grad_key_sum4(key_index[k], key_sum_index[k], dim, sum[k]);
-    } else {
-      [[unroll]] for (uint d = 0; d < dims; ++d) {
-        store_grad_key_sum(key_index[k], key_sum_index[k], dim + d, sum[k][d]);
-      }
-    }
+    store_grad_key_sums(key_index[k], key_sum_index[k], dim, dims, sum[k]);
   }
 }
 
@@ -222,7 +198,8 @@ void main() {
   const uint first_key = tile_begin + gl_LocalInvocationIndex * kKeys;
   if (first_key >= key_count) return;
   begin_keys(tile, first_key, key_count - 1u);
-  // The rows are the same for the whole workgroup.
-  visit_rows(tile, kv_length, rows_of_keys(int(tile_begin), int(tile_begin + tile_keys), kv_length));
+  // The rows are the same for the whole workgroup. Keys beyond the last are not visited, so they make no step a masked one.
+  const uint tile_end = min(tile_begin + tile_keys, key_count);
+  visit_rows(tile, kv_length, rows_of_keys(int(tile_begin), int(tile_end), kv_length));
   store_keys();
 }

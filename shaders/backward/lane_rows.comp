@@ -9,15 +9,13 @@
 //   invocation 1   | its own rows, the same keys |     time are in registers
 //   ...            +-----------------------------+
 //
-// Budget. Example: 8 invocations of 4 rows x 16 keys, d dims of e = 4 bytes in Q, K, V and dO.
-//   registers      2 * kRows * kKeys scores and products + 4 * (kRows + 1) operands, or sums and K = 128 + 20; a CPU
+// Budget. Example: 8 invocations of 4 rows x 32 keys, d dims of e = 4 bytes in Q, K, V and dO.
+//   registers      2 * kRows * kKeys scores and products + 4 * (kRows + 1) operands, or sums and K = 256 + 20; a CPU
 //                  keeps most of them in its cache
 //   shared memory  none
 //   memory         each multiply-add reads e / (kRows * kWorkgroupSize) bytes of K and V + (2 * e + 4) / (3 * kKeys) of
-//                  Q, dO and sums = 1/8 + 1/4, and writes 4 / (3 * kKeys) of sums + 8 / (3 * d) of pairs
+//                  Q, dO and sums = 1/8 + 1/8, and writes 4 / (3 * kKeys) of sums + 8 / (3 * d) of pairs
 //
-// Lost on llvmpipe: steps of 32 keys with 64 rows in the keys' pass, 0.8 times as fast at 128 dims, 0.75 at 25, and twice the
-// code to compile.
 // It visits keys as attention_lane.comp does. It also sums the other gradients over keys.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -26,15 +24,20 @@
 #include "backward/scores.glsl"
 #include "backward/step_ranges.glsl"
 #include "lib/key_walk.glsl"
+#include "lib/step_keys.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
-layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
 
+// Of passes that clear, sum up or scale rows.
+const uint kWholeHeadDims = kHeadDim / kPassDims * kPassDims;
+const uint kWholeValueDims = kValueDim / kPassDims * kPassDims;
+
 // An invocation's arrays are globals, as GLSL passes arrays by copying them.
-uint query_index[kRows], grad_output_index[kRows], grad_index[kRows], sum_index[kRows];  // of the rows' first elements
+uint query_index[kRows], grad_output_index[kRows], output_index[kRows];  // of the rows' first elements
+uint grad_index[kRows], sum_index[kRows];
 uint row_pairs[kRows];
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
@@ -42,10 +45,24 @@ float row_lse[kRows], row_delta[kRows], row_slope[kRows];
 float score[kKeys * kRows];    // by key: <q, k>, then its gradient
 float product[kKeys * kRows];  // <dO, v>
 uint kept_keys[kRows];         // a bit for each of the step's keys, at most 32: dropout keeps it
+uint key_index[kFindsKeys ? kKeys : 1], value_index[kFindsKeys ? kKeys : 1];  // rows in K and V of the step's keys
 
-// The key to read for the step's key. The last key stands for keys beyond the end.
-uint source_key(int first_key, uint key, bool masked) {
-  return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
+uint key_row_of(ChunkTile tile, int first_key, uint key, bool masked) {
+  if (kFindsKeys) return key_index[kFindsKeys ? key : 0];
+  return key_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
+}
+
+uint value_row_of(ChunkTile tile, int first_key, uint key, bool masked) {
+  if (kFindsKeys) return value_index[kFindsKeys ? key : 0];
+  return value_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
+}
+
+void find_keys(ChunkTile tile, int first_key, uint keys, bool masked) {
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uvec2 slot = key_slot(tile.batch, source_key(first_key, k, masked));
+    key_index[kFindsKeys ? k : 0] = key_row_at(slot, tile.kv_head);
+    value_index[kFindsKeys ? k : 0] = value_row_at(slot, tile.kv_head);
+  }
 }
 
 // Adds q . k over 4 dims.
@@ -55,7 +72,7 @@ void add_scores(ChunkTile tile, int first_key, uint keys, bool masked, uint dim,
     query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = key_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
+    const uint index = key_row_of(tile, first_key, k, masked);
     const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float sum = score[k * kRows + r];
@@ -72,7 +89,7 @@ void add_products(ChunkTile tile, int first_key, uint keys, bool masked, uint di
     grad[r] = full ? grad_output_full4(grad_output_index[r], dim) : grad_output_part4(grad_output_index[r], dim);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = value_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
+    const uint index = value_row_of(tile, first_key, k, masked);
     const vec4 value = full ? value_full4(index, dim) : value_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float sum = product[k * kRows + r];
@@ -83,36 +100,22 @@ void add_products(ChunkTile tile, int first_key, uint keys, bool masked, uint di
 }
 
 // Adds the step's keys, times the gradients of their scores, to 4 dims (the first `dims` of them) of the rows' gradients.
-// It skips hidden keys, rather than multiply them by 0.
+// It skips hidden keys, rather than multiply them by 0, unless they stand for the last key alone.
 void add_keys(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    if (dims == 4) {
-      sum[r] = load_grad_query_sum4(grad_index[r], sum_index[r], dim);
-    } else {
-      [[unroll]] for (uint d = 0; d < dims; ++d) sum[r][d] = load_grad_query_sum(grad_index[r], sum_index[r], dim + d);
-    }
-  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) sum[r] = load_grad_query_sums(grad_index[r], sum_index[r], dim, dims);
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = key_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
+    const uint index = key_row_of(tile, first_key, k, masked);
     const vec4 key = scaled_operand(dims == 4 ? key_full4(index, dim) : key_part4(index, dim));
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       const float gradient = score[k * kRows + r];
       [[unroll]] for (uint d = 0; d < dims; ++d) {
         const float term = gradient * key[d];
-        sum[r][d] += masked && gradient == 0.0 ? 0.0 : term;
+        sum[r][d] += masked && !kRowsAlike && gradient == 0.0 ? 0.0 : term;
       }
     }
   }
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    if (dims == 4) {
-      store_grad_query_sum4(grad_index[r], sum_index[r], dim, sum[r]);
-    } else {
-      [[unroll]] for (uint d = 0; d < dims; ++d) {
-        store_grad_query_sum(grad_index[r], sum_index[r], dim + d, sum[r][d]);
-      }
-    }
-  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query_sums(grad_index[r], sum_index[r], dim, dims, sum[r]);
 }
 
 // Turns the step's scores into their gradients, and leaves the pairs in the workspace.
@@ -142,6 +145,7 @@ void make_pairs(ChunkTile tile, int first_key, uint keys, bool masked) {
 
 // One step over `keys` keys. `keys` and `masked` are constants once inlined.
 void visit(ChunkTile tile, int first_key, uint keys, bool masked) {
+  if (kFindsKeys) find_keys(tile, first_key, keys, masked);
   // This comes before there are scores: a CPU's compiler takes very long over a loop that scores live across.
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     kept_keys[r] = keys_that_are_kept(score_rows[r], uint(first_key), keys);
@@ -181,10 +185,50 @@ uint stored_row(ChunkTile tile, uint packed) {
   return workspace_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
 }
 
-void begin_rows(ChunkTile tile, uint first_row, int kv_length) {
+// Adds <dO, O> over `dims` dims to D of each row.
+void add_deltas(uint dim, uint dims) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    // The last row stands for rows beyond it. It is this invocation's own, and all loads precede its stores.
-    const uint packed = min(first_row + r, packed_row_count() - 1u);
+    if (dims == 4) {
+      const vec4 grad = grad_output_full4(grad_output_index[r], dim);
+      const vec4 result = forward_output_full4(output_index[r], dim);
+      [[unroll]] for (uint d = 0; d < 4; ++d) row_delta[r] += grad[d] * result[d];
+    } else {
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        row_delta[r] += grad_output_at(grad_output_index[r], dim + d) * forward_output_at(output_index[r], dim + d);
+      }
+    }
+  }
+}
+
+// The last row stands for rows beyond it. It is this invocation's own, and all loads precede its stores.
+uint packed_row_of(uint first_row, uint row) { return min(first_row + row, packed_row_count() - 1u); }
+
+void compute_deltas(ChunkTile tile, uint first_row) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = packed_row_of(first_row, r);
+    output_index[r] = output_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+    row_delta[r] = 0.0;
+  }
+  if (kWholeValueDims != 0) {
+    [[dont_unroll]] for (uint dim = 0; dim < kWholeValueDims; dim += kPassDims) add_deltas(dim, kPassDims);
+  }
+  if (kWholeValueDims != kValueDim) add_deltas(kWholeValueDims, kValueDim - kWholeValueDims);
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = packed_row_of(first_row, r);
+    subtract_grad_lse(row_delta[r], tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+  }
+}
+
+void clear_sums(uint dim, uint dims) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    store_grad_query_sums(grad_index[r], sum_index[r], dim, dims, vec4(0.0));
+  }
+}
+
+void begin_rows(ChunkTile tile, uint first_row, int kv_length) {
+  const bool has_deltas = kKeepsDeltas && tile.chunk != 0u;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = packed_row_of(first_row, r);
     const uint head = packed_head(tile.kv_head, packed);
     const uint query = packed_query(packed);
     query_index[r] = query_row(tile.batch, head, query);
@@ -198,21 +242,14 @@ void begin_rows(ChunkTile tile, uint first_row, int kv_length) {
     row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
     row_slope[r] = 0.0;
     if (kHasGradSlopes && tile.chunk != 0u) row_slope[r] = sums[backward.slope_sums + stored_row(tile, packed)];
-    if (kKeepsDeltas && tile.chunk != 0u) {
-      row_delta[r] = sums[backward.delta_sums + stored_row(tile, packed)];
-      continue;
-    }
-    row_delta[r] = 0.0;
-    const uint output_index = output_row(tile.batch, head, query);
-    [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
-      row_delta[r] += grad_output_at(grad_output_index[r], dim) * forward_output_at(output_index, dim);
-    }
-    subtract_grad_lse(row_delta[r], tile.batch, head, query);
+    if (has_deltas) row_delta[r] = sums[backward.delta_sums + stored_row(tile, packed)];
   }
+  if (!has_deltas) compute_deltas(tile, first_row);
   if (!kHasGradQuery || tile.chunk != 0u) return;
-  [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
-    [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query_sum(grad_index[r], sum_index[r], dim, 0.0);
+  if (kWholeHeadDims != 0) {
+    [[dont_unroll]] for (uint dim = 0; dim < kWholeHeadDims; dim += kPassDims) clear_sums(dim, kPassDims);
   }
+  if (kWholeHeadDims != kHeadDim) clear_sums(kWholeHeadDims, kHeadDim - kWholeHeadDims);
 }
 
 // Stores the numbers of rows that later chunks and passes read.
@@ -225,14 +262,19 @@ void keep_rows(ChunkTile tile, uint first_row) {
   }
 }
 
-void store_rows() {
-  [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
-    float result[kRows];
-    [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      result[r] = load_grad_query_sum(grad_index[r], sum_index[r], dim) * backward.sum_scale;
-    }
-    [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query(grad_index[r], dim, result[r]);
+void scale_sums(uint dim, uint dims) {
+  vec4 result[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    result[r] = load_grad_query_sums(grad_index[r], sum_index[r], dim, dims) * backward.sum_scale;
   }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query_dims(grad_index[r], dim, dims, result[r]);
+}
+
+void store_rows() {
+  if (kWholeHeadDims != 0) {
+    [[dont_unroll]] for (uint dim = 0; dim < kWholeHeadDims; dim += kPassDims) scale_sums(dim, kPassDims);
+  }
+  if (kWholeHeadDims != kHeadDim) scale_sums(kWholeHeadDims, kHeadDim - kWholeHeadDims);
 }
 
 // Rows behind a batch entry's last row get gradients of 0. If rows are packed, they belong to other entries.

@@ -37,29 +37,23 @@
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
 #include "lib/softmax_start.glsl"
+#include "lib/step_keys.glsl"
 #include "lib/tensors.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
 layout(constant_id = VKATTN_SPEC_LANE_ROWS) const uint kRows = 4;
-layout(constant_id = VKATTN_SPEC_LANE_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
 // One masked step has all keys of a part, so sums stay in registers: they are neither cleared, nor loaded, nor divided later.
 layout(constant_id = VKATTN_SPEC_LANE_ONE_STEP) const bool kOneStep = false;
 layout(constant_id = VKATTN_SPEC_LANE_OUTPUT_VECTORS) const bool kOutputVectors = false;
-layout(constant_id = VKATTN_SPEC_LANE_KEYS_FIRST) const bool kKeysFirst = false;
 
 // A row's running sums lie with its partial results, in the workspace, in the output that they become, or in private
 // memory.
 const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
 const uint kScoreKeys = VKATTN_LANE_SCORE_KEYS;
-// Dims that a pass clears, or divides.
-#if VKATTN_WIDE_LOADS
-const uint kPassDims = 4;
-#else
-const uint kPassDims = 1;
-#endif
+// Of passes that clear or divide rows.
 const uint kWholeDims = kValueDim / kPassDims * kPassDims;
 
 // An invocation's arrays are globals, as GLSL passes arrays by copying them.
@@ -71,13 +65,8 @@ float row_factor[kRows];           // of the sums: before a step, or at the end
 float probability[kKeys * kRows];  // by key: scores, then probabilities; of hidden keys hidden_probability()
 uint kept_keys[kHasDropout ? (kKeys + 31) / 32 * kRows : 1];  // a bit for each key: dropout keeps it
 float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
-// Rows in K and V of the step's keys. They are found once a step, before the loops over dims, if they need a look-up, and on a
-// CPU: what a loop finds there, and later code needs too, costs a masked store in each pass. GPUs find them at each use.
-const bool kFindsKeys = kLooksUpKeys || kKeysFirst;
-uint key_index[kFindsKeys ? kKeys : 1], value_index[kFindsKeys ? kKeys : 1];
-// If all rows see the same keys, V counts as 0 beyond the end, and so do the probabilities there. Otherwise each product asks
-// whether its key is hidden.
-const bool kRowsAlike = kKeysFirst && kCausalMode == VKATTN_CAUSAL_NONE && !kHasKeyBegin && !kScoresHide;
+uint key_index[kFindsKeys ? kKeys : 1], value_index[kFindsKeys ? kKeys : 1];  // rows in K and V of the step's keys
+// If all rows see the same keys, V counts as 0 beyond the end, and so do the probabilities there.
 bool key_exists[kRowsAlike ? kKeys : 1];
 float hidden_probability() { return kRowsAlike ? 0.0 : kHiddenProbability; }
 
@@ -169,11 +158,6 @@ void store_results(uint row, uint dim, uint dims, vec4 results) {
   } else {
     [[unroll]] for (uint d = 0; d < dims; ++d) store_result(result_index[row], dim + d, results[d]);
   }
-}
-
-// The row of K or V to read for the step's key. The last key stands for hidden keys beyond the end.
-uint source_key(int first_key, uint key, bool masked) {
-  return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
 }
 
 uint key_row_of(TilePosition tile, int first_key, uint key, bool masked) {

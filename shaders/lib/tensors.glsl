@@ -88,6 +88,13 @@ uint value_row(uint batch, uint head, uint key) {
   return value_row_at(key_slot(batch, key), head);
 }
 
+// Dims that a pass over rows in memory moves at a time: a CPU moves 8 bytes of a lane as fast as 4.
+#if VKATTN_WIDE_LOADS
+const uint kPassDims = 4;
+#else
+const uint kPassDims = 1;
+#endif
+
 layout(set = 0, binding = VKATTN_BINDING_OUTPUT, std430) buffer OutputWords { uint output_words[]; };
 layout(set = 0, binding = VKATTN_BINDING_LSE, std430) buffer LseWords { uint lse_words[]; };
 

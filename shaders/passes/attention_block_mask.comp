@@ -16,6 +16,8 @@
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 layout(constant_id = VKATTN_SPEC_BLOCK_MASK_SHARED) const bool kSharedBlock = false;
+// A KV head's query heads have one mask, so one row of a query tells for all of them.
+layout(constant_id = VKATTN_SPEC_BLOCK_MASK_BY_QUERIES) const bool kByQueries = false;
 
 shared uint seen_in_block;
 
@@ -53,8 +55,12 @@ uint block_words() {
   return (kBlockMaskKeys + kWordKeys - 2u) / kWordKeys + 1u;
 }
 
-ScoreRow row_of(uint batch, uint kv_head, uint packed) {
-  return score_row(batch, packed_head(kv_head, packed), packed_query(packed));
+// The pass looks at rows that are numbered by query, or as packed rows. This is the number of a packed row.
+uint look_number(uint packed) { return kByQueries ? packed_query(packed) : packed; }
+
+ScoreRow row_of(uint batch, uint kv_head, uint number) {
+  if (kByQueries) return score_row(batch, packed_head(kv_head, 0u), number);
+  return score_row(batch, packed_head(kv_head, number), packed_query(number));
 }
 
 // One bit of each key: the key's own in masks of bits, the highest of its eight in masks of bytes. Of a number all bits.
@@ -97,10 +103,10 @@ uint look_at_word(ScoreRow row, uint first_key, uint keys, uint word) {
 }
 
 // Looks at all words of a block in one invocation, so that it finds each row once.
-uint look_at_words(uint batch, uint kv_head, uint first_row, uint rows, uint first_key, uint keys) {
+uint look_at_words(uint batch, uint kv_head, uint first, uint rows, uint first_key, uint keys) {
   uint seen = 0u;
   for (uint r = 0; r < rows && seen != kAllSeen; ++r) {
-    const ScoreRow row = row_of(batch, kv_head, first_row + r);
+    const ScoreRow row = row_of(batch, kv_head, first + r);
     [[unroll]] for (uint word = 0; word < block_words(); ++word) seen |= look_at_word(row, first_key, keys, word);
   }
   return seen;
@@ -111,11 +117,13 @@ uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, 
   const uint rows = min(kBlockMaskRows, most_packed_rows() - first_row);
   const uint keys = min(kBlockMaskKeys, params.kv_length - first_key);
   if (is_out_of_sight(batch, kv_head, first_row, rows, first_key, keys)) return kHiddenSeen;
+  const uint first_look = look_number(first_row);
+  const uint looks = look_number(first_row + rows - 1u) - first_look + 1u;
   uint seen = 0u;
   if (kMayLookAtWords && features.mask_key_stride == 1u) {
-    if (!kSharedBlock) return look_at_words(batch, kv_head, first_row, rows, first_key, keys);
-    for (uint i = first; i < rows * block_words() && seen != kAllSeen; i += step) {
-      const ScoreRow row = row_of(batch, kv_head, first_row + i / block_words());
+    if (!kSharedBlock) return look_at_words(batch, kv_head, first_look, looks, first_key, keys);
+    for (uint i = first; i < looks * block_words() && seen != kAllSeen; i += step) {
+      const ScoreRow row = row_of(batch, kv_head, first_look + i / block_words());
       seen |= look_at_word(row, first_key, keys, i % block_words());
     }
     return seen;
@@ -123,8 +131,8 @@ uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, 
   // If the mask is equal for all keys of a row, the first key tells.
   const bool alike = !kUserHides && features.mask_key_stride == 0u;
   const uint columns = alike ? 1u : keys;
-  for (uint i = first; i < rows * columns && seen != kAllSeen; i += step) {
-    const ScoreRow row = row_of(batch, kv_head, first_row + i / columns);
+  for (uint i = first; i < looks * columns && seen != kAllSeen; i += step) {
+    const ScoreRow row = row_of(batch, kv_head, first_look + i / columns);
     seen |= look_at(row, first_key + i % columns);
   }
   return seen;

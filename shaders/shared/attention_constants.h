@@ -191,5 +191,6 @@
 #define VKATTN_SPEC_WEIGHTS_STAGE 48
 
 #define VKATTN_SPEC_BLOCK_MASK_SHARED 48  // true: a workgroup shares a block; false: each invocation has one
+#define VKATTN_SPEC_BLOCK_MASK_BY_QUERIES 49  // the heads that share a KV head have one mask, and nothing else hides keys
 
 #endif

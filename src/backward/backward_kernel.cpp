@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "attention/features.hpp"
+#include "backward/backward_layout.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
@@ -43,25 +44,52 @@ std::uint32_t step_on_cpu(std::int64_t count, std::uint32_t most) {
   return most;
 }
 
+// Whether a CPU's compiler may take longer, for steps that make a problem faster.
+bool gains_by_long_steps(const AttentionDesc& desc, const Capabilities& capabilities) {
+  constexpr std::int64_t kManyPairs = 1 << 16;  // of a KV head
+  return takes_long_steps(capabilities) && packed_rows(desc) * desc.kv_length >= kManyPairs;
+}
+
+std::uint32_t visited_keys_on_cpu(const AttentionDesc& desc, const Capabilities& capabilities) {
+  return step_on_cpu(desc.kv_length, gains_by_long_steps(desc, capabilities) ? 32 : 16);
+}
+
 // A step's rows share loads and stores of sums; rows that do not fill a large step take small ones.
-std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc) {
-  constexpr std::uint32_t kMany = 32, kFew = 16;
+std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc, const Capabilities& capabilities) {
+  constexpr std::uint32_t kMost = 64, kMany = 32, kFew = 16;
+  constexpr std::int64_t kManyRows = 1024;
   const std::int64_t rows = packed_rows(desc);
+  if (rows >= kManyRows && gains_by_long_steps(desc, capabilities)) return kMost;
   return step_on_cpu(rows, rows % kMany < kFew ? kMany : kFew);
+}
+
+constexpr auto kFewMasked = static_cast<std::uint32_t>(kMaskedStep);
+
+// The rows or keys of a masked step, if there are `count` of them and a full step has `full`. Many of them
+// must share loads and stores too, if there are many: behind a mask, where every step is a masked one, at a
+// causal diagonal, or at the end.
+std::uint32_t masked_step_on_cpu(const AttentionDesc& desc, const Capabilities& capabilities,
+                                 std::int64_t count, std::uint32_t full) {
+  constexpr std::uint32_t kAll = 32, kMany = 16;
+  const bool is_long = gains_by_long_steps(desc, capabilities);
+  if (scores_hide(desc)) return std::min(full, is_long ? kAll : kMany);
+  const bool positions_hide = desc.causal || desc.window != SlidingWindow{};
+  return is_long && (positions_hide || count % full > kMany / 2) ? std::min(full, kMany) : kFewMasked;
 }
 
 // Invocations without barriers (shaders/backward/lane_rows.comp, lane_keys.comp), made for CPU
 // implementations. A CPU has a step's numbers in caches, a GPU must hold them in registers, so its steps are
 // small.
 Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
+  const AttentionDesc& attention = desc.attention;
   const bool is_cpu = capabilities.is_cpu();
   const std::uint32_t owned = is_cpu ? 4 : 1;  // rows or keys of an invocation
-  const std::uint32_t visited_keys = is_cpu ? step_on_cpu(desc.attention.kv_length, 16) : 8;  // of a step
-  const std::uint32_t visited_rows = is_cpu ? visited_rows_on_cpu(desc.attention) : 8;
+  const std::uint32_t visited_keys = is_cpu ? visited_keys_on_cpu(attention, capabilities) : 8;  // of a step
+  const std::uint32_t visited_rows = is_cpu ? visited_rows_on_cpu(attention, capabilities) : 8;
   const std::uint32_t threads = is_cpu ? std::clamp(capabilities.subgroup_size, 4U, 16U) : 64;
-  // If every step is a masked one, it must share loads and stores too.
-  const std::uint32_t masked =
-      is_cpu && scores_hide(desc.attention) ? std::min(visited_keys, visited_rows) : 4;
+  const auto masked = [&](std::int64_t count, std::uint32_t full) {
+    return is_cpu ? masked_step_on_cpu(attention, capabilities, count, full) : kFewMasked;
+  };
   const bool wide = loads_wide(capabilities);
   const auto shader = [&](std::string_view base) {
     return wide ? message(base, "_wide") : backward_shader(desc, capabilities, base);
@@ -70,15 +98,16 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   kernel.rows.shader = shader("backward_lane_rows");
   kernel.rows.workgroup_size = threads;
   kernel.rows.constants = {{VKATTN_SPEC_STEP_ROWS, owned},
-                           {VKATTN_SPEC_STEP_KEYS, visited_keys},
-                           {VKATTN_SPEC_MASKED_STEP, masked},
+                           {VKATTN_SPEC_LANE_KEYS, visited_keys},
+                           {VKATTN_SPEC_LANE_KEYS_FIRST, wide ? 1U : 0U},
+                           {VKATTN_SPEC_MASKED_STEP, masked(attention.kv_length, visited_keys)},
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.row_tile = threads * owned;
   kernel.keys.shader = shader("backward_lane_keys");
   kernel.keys.workgroup_size = threads;
   kernel.keys.constants = {{VKATTN_SPEC_STEP_KEYS, owned},
                            {VKATTN_SPEC_STEP_ROWS, visited_rows},
-                           {VKATTN_SPEC_MASKED_STEP, masked},
+                           {VKATTN_SPEC_MASKED_STEP, masked(packed_rows(attention), visited_rows)},
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.key_tile = threads * owned;
   kernel.key_sums_in_workspace = true;

@@ -47,6 +47,8 @@ PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& c
   pass.constants.push_back({VKATTN_SPEC_BLOCK_ROWS, kernel.rows_per_workgroup});
   pass.constants.push_back({VKATTN_SPEC_BLOCK_KEYS, kernel.block_mask_keys});
   pass.constants.push_back({VKATTN_SPEC_BLOCK_MASK_SHARED, shared ? 1U : 0U});
+  const bool by_queries = !score_function_hides(desc) && desc.mask.strides->head == 0;
+  pass.constants.push_back({VKATTN_SPEC_BLOCK_MASK_BY_QUERIES, by_queries ? 1U : 0U});
   return pass;
 }
 

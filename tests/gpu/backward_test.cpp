@@ -34,6 +34,17 @@ TEST_P(BackwardTest, RaggedSizes) {
   }
 }
 
+/// Steps that lane takes where a KV head has 2^16 pairs and more, with fewer rows or keys at the end.
+TEST_P(BackwardTest, LongSteps) {
+  for (const char* const text : part_of<const char*>(
+           {"hq16 hkv1 65x77 d20 dv12 lse", "b2 hq16 hkv1 66x140 d7 dv14 f16 causal kv_lengths=140,45",
+            "b2 hq16 hkv1 65x70 d20 dv12 f16 kv_lengths=70,0",
+            "h1 300x290 d8 window=40,20 dropout=0.3 softcap=3",
+            "hq16 hkv1 70x90 d12 mask=f32:hqk hidden=0.5 block=16"})) {
+    expect_gradients(text, 64);
+  }
+}
+
 TEST_P(BackwardTest, Types) {
   for (const char* const text :
        part_of<const char*>({"37x70 d20 dv12 f16", "37x70 d24 bf16",

@@ -67,7 +67,7 @@ class MaskBlocks : public KernelTest {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, MaskBlocks, testing::ValuesIn(kKernelNames), kernel_test_name);
 
-/// Runs also with a workgroup for each block, as GPUs do.
+/// Runs also with a workgroup for each block, as GPUs do. Blocks begin between the heads of a query.
 TEST_P(MaskBlocks, AreExact) {
   RunOptions options;
   options.kernel = kernel();
@@ -76,7 +76,7 @@ TEST_P(MaskBlocks, AreExact) {
   for (const char* const mask : part_of<const char*>(kMasks)) {
     // decode only looks for blocks among many keys.
     const std::string sizes = kernel() == "decode" ? "3x1100 " : "75x195 ";
-    const Problem problem = parsed("b2 hq4 hkv2 d16 " + sizes + std::string(mask));
+    const Problem problem = parsed("b2 hq6 hkv2 d16 " + sizes + std::string(mask));
     SCOPED_TRACE(mask);
     masks += mask + std::string("; ");
     options.device.reset();
