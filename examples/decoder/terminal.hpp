@@ -57,11 +57,11 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, 
   return app.add_option(name, number, text)->option_text("N")->check(CLI::Validator(in_range, ""));
 }
 
-// Hands what was printed on. Ends the program if it cannot be written.
+// Writes out what was printed. Ends the program if that fails.
 void flush_output();
 
-// Reads the options and runs the program; returns its exit code. Refusals of options, and exceptions, as for
-// a lack of memory, are one sentence. Every refusal erases the progress that stands.
+// Reads the options and runs the program; returns its exit code. Refused options, and exceptions such as
+// those of a lack of memory, end it with one sentence. Every refusal erases the progress that stands.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& program);
 
 }  // namespace decoder

@@ -203,7 +203,7 @@ void test_refusals(const Path& checkpoint) {
                  with_config({{"architectures", {"BertModel"}}}));
   expect_refusal("vocab_size is 0 but must be from 1", with_config({{"vocab_size", 0}}));
   expect_refusal("vocab_size is no whole number", with_config({{"vocab_size", 1e300}}));
-  expect_refusal("layer_norm_epsilon is \"small\", which has another type than it must",
+  expect_refusal("layer_norm_epsilon is \"small\" but must be a number",
                  with_config({{"layer_norm_epsilon", "small"}}));
   expect_refusal("is no configuration",
                  [](const Path& at) { std::ofstream(at / "config.json") << "{\"architectures\": 3"; });

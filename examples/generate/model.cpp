@@ -57,7 +57,11 @@ T value(const Json& config, const char* name, T otherwise) {
   try {
     return found->get<T>();
   } catch (const Json::type_error&) {
-    fail(std::string(name) + " is " + found->dump() + ", which has another type than it must");
+    const char* const kind = std::is_same_v<T, bool>          ? "true or false"
+                             : std::is_arithmetic_v<T>        ? "a number"
+                             : std::is_same_v<T, std::string> ? "a string"
+                                                              : "a list of strings";
+    fail(std::string(name) + " is " + found->dump() + " but must be " + kind);
   }
 }
 

@@ -1,4 +1,4 @@
-"""Tests what generate shows when it ends early: by a refusal, for want of memory or of a place for its text, and by Ctrl-C.
+"""Tests what generate shows when it ends early: by a refusal, because memory or the disk is full, and by Ctrl-C.
 
     terminal_test.py PROGRAM CHECKPOINT GPT2
 
@@ -134,10 +134,9 @@ class TerminalTest(unittest.TestCase):
         tokens = int(re.search(r"(\d+) tokens written", "\n".join(lines)).group(1))
         self.assertTrue(6 <= tokens < 1000, lines)
 
-
     def test_the_second_ctrl_c_ends_the_program_at_once(self):
         prompts = self.write_prompts("It is a small text", "A model goes on")
-        for _ in range(5):  # the token may end between the two
+        for _ in range(5):  # the program may end by itself between the two
             terminal = self.start(*prompts, "--tokens", "500", "--frame-budget", "0.01")
             self.assertTrue(terminal.read_until("token 3 of each text"), terminal.said)
             begin = time.monotonic()
@@ -149,7 +148,7 @@ class TerminalTest(unittest.TestCase):
         self.fail("it always waited")
 
     def refusal(self, *words, stdout=subprocess.DEVNULL, **more):
-        """What a run with these words says that ends with 1."""
+        """Runs with these words, which must end with 1. Returns what is said."""
         run = subprocess.run([PROGRAM, self.folder, *words], stdout=stdout, stderr=subprocess.PIPE, encoding="utf-8", check=False, **more)
         self.assertEqual(run.returncode, 1)
         return run.stderr
@@ -164,7 +163,7 @@ class TerminalTest(unittest.TestCase):
     def test_no_memory_is_one_sentence(self):
         prompts = pathlib.Path(self.folder, "prompts")
         prompts.touch()
-        os.truncate(prompts, 4 << 30)  # a hole
+        os.truncate(prompts, 4 << 30)  # takes no room on the disk
         limit = 512 << 20  # bytes of addresses
         self.assertEqual(self.refusal("--prompt-file", str(prompts),
                                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))),

@@ -21,7 +21,7 @@ class Weights : public decoder::Weights {
   [[nodiscard]] static vkattn::Result<Weights> find(const Model& model, Checkpoint& checkpoint,
                                                     std::optional<vkattn::DataType> quantised);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  // The tensor that takes most.
+  // The tensor that takes most bytes.
   [[nodiscard]] const decoder::Need& largest() const { return largest_; }
   // Creates the buffers. Before that there are no ranges.
   void allocate(const vkattn::Runtime& runtime);

@@ -193,7 +193,10 @@ layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_
   }
 #endif
 
-// `dims` dims, at most 4, from a multiple of 4 on; the results that sums become lie in the gradient.
+// The same for `dims` dims, at most 4. If they are 4, `dim` is a multiple of 4.
+//   vec4  load_NAME_sums(row_index, sum_index, dim, dims)
+//   void  store_NAME_sums(row_index, sum_index, dim, dims, value)
+//   void  store_NAME_dims(row_index, dim, dims, value)   results, which lie in the gradient wherever the sums lay
 #define VKATTN_SUMS_OF_DIMS(NAME, APART)                                                                             \
   vec4 load_##NAME##_sums(uint row_index, uint sum_index, uint dim, uint dims) {                                    \
     if (dims == 4u) return load_##NAME##_sum4(row_index, sum_index, dim);                                           \

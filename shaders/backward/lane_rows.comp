@@ -31,7 +31,7 @@ layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
 
-// Of passes that clear, sum up or scale rows.
+// Dims that passes over rows clear, sum up or scale by kPassDims.
 const uint kWholeHeadDims = kHeadDim / kPassDims * kPassDims;
 const uint kWholeValueDims = kValueDim / kPassDims * kPassDims;
 
@@ -45,25 +45,6 @@ float row_lse[kRows], row_delta[kRows], row_slope[kRows];
 float score[kKeys * kRows];    // by key: <q, k>, then its gradient
 float product[kKeys * kRows];  // <dO, v>
 uint kept_keys[kRows];         // a bit for each of the step's keys, at most 32: dropout keeps it
-uint key_index[kFindsKeys ? kKeys : 1], value_index[kFindsKeys ? kKeys : 1];  // rows in K and V of the step's keys
-
-uint key_row_of(ChunkTile tile, int first_key, uint key, bool masked) {
-  if (kFindsKeys) return key_index[kFindsKeys ? key : 0];
-  return key_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
-}
-
-uint value_row_of(ChunkTile tile, int first_key, uint key, bool masked) {
-  if (kFindsKeys) return value_index[kFindsKeys ? key : 0];
-  return value_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
-}
-
-void find_keys(ChunkTile tile, int first_key, uint keys, bool masked) {
-  [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uvec2 slot = key_slot(tile.batch, source_key(first_key, k, masked));
-    key_index[kFindsKeys ? k : 0] = key_row_at(slot, tile.kv_head);
-    value_index[kFindsKeys ? k : 0] = value_row_at(slot, tile.kv_head);
-  }
-}
 
 // Adds q . k over 4 dims.
 void add_scores(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, bool full) {
@@ -72,7 +53,7 @@ void add_scores(ChunkTile tile, int first_key, uint keys, bool masked, uint dim,
     query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = key_row_of(tile, first_key, k, masked);
+    const uint index = key_row_of(tile.batch, tile.kv_head, first_key, k, masked);
     const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float sum = score[k * kRows + r];
@@ -89,7 +70,7 @@ void add_products(ChunkTile tile, int first_key, uint keys, bool masked, uint di
     grad[r] = full ? grad_output_full4(grad_output_index[r], dim) : grad_output_part4(grad_output_index[r], dim);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = value_row_of(tile, first_key, k, masked);
+    const uint index = value_row_of(tile.batch, tile.kv_head, first_key, k, masked);
     const vec4 value = full ? value_full4(index, dim) : value_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float sum = product[k * kRows + r];
@@ -100,12 +81,12 @@ void add_products(ChunkTile tile, int first_key, uint keys, bool masked, uint di
 }
 
 // Adds the step's keys, times the gradients of their scores, to 4 dims (the first `dims` of them) of the rows' gradients.
-// It skips hidden keys, rather than multiply them by 0, unless they stand for the last key alone.
+// It skips hidden keys, rather than multiply them by 0, unless the last key stands for all of them.
 void add_keys(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) sum[r] = load_grad_query_sums(grad_index[r], sum_index[r], dim, dims);
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = key_row_of(tile, first_key, k, masked);
+    const uint index = key_row_of(tile.batch, tile.kv_head, first_key, k, masked);
     const vec4 key = scaled_operand(dims == 4 ? key_full4(index, dim) : key_part4(index, dim));
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       const float gradient = score[k * kRows + r];
@@ -145,7 +126,9 @@ void make_pairs(ChunkTile tile, int first_key, uint keys, bool masked) {
 
 // One step over `keys` keys. `keys` and `masked` are constants once inlined.
 void visit(ChunkTile tile, int first_key, uint keys, bool masked) {
-  if (kFindsKeys) find_keys(tile, first_key, keys, masked);
+  if (kFindsKeys) {
+    [[unroll]] for (uint k = 0; k < keys; ++k) find_key(tile.batch, tile.kv_head, first_key, k, masked);
+  }
   // This comes before there are scores: a CPU's compiler takes very long over a loop that scores live across.
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     kept_keys[r] = keys_that_are_kept(score_rows[r], uint(first_key), keys);

@@ -59,7 +59,7 @@ layout(constant_id = VKATTN_SPEC_LANE_OUTPUT_VECTORS) const bool kOutputVectors 
 const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
 const uint kScoreKeys = VKATTN_LANE_SCORE_KEYS;
-// Of passes that clear or divide rows.
+// Dims that passes over rows clear or divide by kPassDims.
 const uint kWholeDims = kValueDim / kPassDims * kPassDims;
 
 // An invocation's arrays are globals, as GLSL passes arrays by copying them.
@@ -71,7 +71,6 @@ float row_factor[kRows];           // of the sums: before a step, or at the end
 float probability[kKeys * kRows];  // by key: scores, then probabilities; of hidden keys hidden_probability()
 uint kept_keys[kHasDropout ? (kKeys + 31) / 32 * kRows : 1];  // a bit for each key: dropout keeps it
 float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
-uint key_index[kFindsKeys ? kKeys : 1], value_index[kFindsKeys ? kKeys : 1];  // rows in K and V of the step's keys
 // If all rows see the same keys, V counts as 0 beyond the end, and so do the probabilities there.
 bool key_exists[kRowsAlike ? kKeys : 1];
 float hidden_probability() { return kRowsAlike ? 0.0 : kHiddenProbability; }
@@ -166,21 +165,9 @@ void store_results(uint row, uint dim, uint dims, vec4 results) {
   }
 }
 
-uint key_row_of(TilePosition tile, int first_key, uint key, bool masked) {
-  if (kFindsKeys) return key_index[kFindsKeys ? key : 0];
-  return key_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
-}
-
-uint value_row_of(TilePosition tile, int first_key, uint key, bool masked) {
-  if (kFindsKeys) return value_index[kFindsKeys ? key : 0];
-  return value_row(tile.batch, tile.kv_head, source_key(first_key, key, masked));
-}
-
 void find_keys(TilePosition tile, int first_key, uint keys, bool masked) {
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uvec2 slot = key_slot(tile.batch, source_key(first_key, k, masked));
-    key_index[kFindsKeys ? k : 0] = key_row_at(slot, tile.kv_head);
-    value_index[kFindsKeys ? k : 0] = value_row_at(slot, tile.kv_head);
+    find_key(tile.batch, tile.kv_head, first_key, k, masked);
     if (kRowsAlike) key_exists[kRowsAlike ? k : 0] = !masked || first_key + int(k) < row_key_end[0];
   }
 }
@@ -192,7 +179,7 @@ void add_scores(TilePosition tile, int first_key, uint begin, uint end, bool mas
     query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
   }
   [[unroll]] for (uint k = begin; k < end; ++k) {
-    const uint index = key_row_of(tile, first_key, k, masked);
+    const uint index = key_row_of(tile.batch, tile.kv_head, first_key, k, masked);
     const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float score = probability[k * kRows + r];
@@ -211,7 +198,7 @@ void add_quantised_scores(TilePosition tile, int first_key, uint begin, uint end
     }
   }
   [[unroll]] for (uint k = begin; k < end; ++k) {
-    const uint index = key_row_of(tile, first_key, k, masked);
+    const uint index = key_row_of(tile.batch, tile.kv_head, first_key, k, masked);
     float product[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) product[r] = 0.0;
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
@@ -288,7 +275,7 @@ void add_values(TilePosition tile, int first_key, uint keys, bool masked, uint d
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) sum[r] = sums_before(r, dim, dims);
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = value_row_of(tile, first_key, k, masked);
+    const uint index = value_row_of(tile.batch, tile.kv_head, first_key, k, masked);
     const vec4 stored = dims == 4 ? value_full4(index, dim) : value_part4(index, dim);
     const vec4 value = existing(stored, k, masked);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -307,7 +294,7 @@ void add_quantised_values(TilePosition tile, int first_key, uint keys, bool mask
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) sum[r * kQuantisedQuads + q] = sums_before(r, dim + 4 * q, 4);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = value_row_of(tile, first_key, k, masked);
+    const uint index = value_row_of(tile.batch, tile.kv_head, first_key, k, masked);
     const float scale = existing(vec4(value_scale_of(index, dim)), k, masked).x;
     [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
       const vec4 value = existing(value_unscaled4(index, dim + 4 * q), k, masked);

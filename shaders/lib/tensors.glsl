@@ -98,7 +98,7 @@ uint value_row(uint batch, uint head, uint key) {
   return value_row_at(key_slot(batch, key), head);
 }
 
-// Dims that a pass over rows in memory moves at a time: a CPU moves 8 bytes of a lane as fast as 4.
+// Dims that a pass over rows in memory loads or stores at a time. A CPU moves 8 bytes of a lane as fast as 4.
 #if VKATTN_WIDE_LOADS
 const uint kPassDims = 4;
 #else

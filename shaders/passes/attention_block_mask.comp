@@ -16,7 +16,7 @@
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 layout(constant_id = VKATTN_SPEC_BLOCK_MASK_SHARED) const bool kSharedBlock = false;
-// A KV head's query heads have one mask, so one row of a query tells for all of them.
+// The query heads of a KV head have one mask, so the pass looks at one of them for each query.
 layout(constant_id = VKATTN_SPEC_BLOCK_MASK_BY_QUERIES) const bool kByQueries = false;
 
 shared uint seen_in_block;
@@ -55,7 +55,7 @@ uint block_words() {
   return (kBlockMaskKeys + kWordKeys - 2u) / kWordKeys + 1u;
 }
 
-// The pass looks at rows that are numbered by query, or as packed rows. This is the number of a packed row.
+// The number by which the pass looks at a packed row: its query's, or its own.
 uint look_number(uint packed) { return kByQueries ? packed_query(packed) : packed; }
 
 ScoreRow row_of(uint batch, uint kv_head, uint number) {

@@ -44,7 +44,7 @@ std::uint32_t step_on_cpu(std::int64_t count, std::uint32_t most) {
   return most;
 }
 
-// Whether a CPU's compiler may take longer, for steps that make a problem faster.
+// True if the problem is large enough for long steps: a CPU's compiler takes longer for them.
 bool gains_by_long_steps(const AttentionDesc& desc, const Capabilities& capabilities) {
   constexpr std::int64_t kManyPairs = 1 << 16;  // of a KV head
   return takes_long_steps(capabilities) && packed_rows(desc) * desc.kv_length >= kManyPairs;
@@ -65,9 +65,9 @@ std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc, const Capabilities&
 
 constexpr auto kFewMasked = static_cast<std::uint32_t>(kMaskedStep);
 
-// The rows or keys of a masked step, if there are `count` of them and a full step has `full`. Many of them
-// must share loads and stores too, if there are many: behind a mask, where every step is a masked one, at a
-// causal diagonal, or at the end.
+// The rows or keys of a masked step, if the pass visits `count` and a full step has `full`. They share loads
+// and stores of sums, so there should be many where many are visited in masked steps: all behind a mask,
+// those at a causal diagonal or a window's edges, and those that full steps leave over.
 std::uint32_t masked_step_on_cpu(const AttentionDesc& desc, const Capabilities& capabilities,
                                  std::int64_t count, std::uint32_t full) {
   constexpr std::uint32_t kAll = 32, kMany = 16;

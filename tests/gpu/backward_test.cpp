@@ -38,7 +38,8 @@ TEST_P(BackwardTest, RaggedSizes) {
 TEST_P(BackwardTest, LongSteps) {
   for (const char* const text : part_of<const char*>(
            {"hq16 hkv1 65x77 d20 dv12 lse", "b2 hq16 hkv1 66x140 d7 dv14 f16 causal kv_lengths=140,45",
-            "b2 hq16 hkv1 65x70 d20 dv12 f16 kv_lengths=70,0",
+            "b3 hq16 hkv1 65x70 d20 dv12 f16 kv_lengths=70,0,43",
+            "sequences query_lengths=66,40 kv_lengths=140,75 b2 hq16 hkv1 66x140 d20 dv12",
             "h1 300x290 d8 window=40,20 dropout=0.3 softcap=3",
             "hq16 hkv1 70x90 d12 mask=f32:hqk hidden=0.5 block=16"})) {
     expect_gradients(text, 64);

@@ -1,4 +1,4 @@
-// The sum of what all invocations of a workgroup give. values[0] has it until the next one.
+// The sum of `part` over the invocations of a workgroup. It stays in values[0] until values are written again.
 shared float values[gl_WorkGroupSize.x];
 
 float sum_of_all(float part) {
