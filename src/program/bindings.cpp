@@ -179,10 +179,10 @@ void Program::fill_push_constants(const ProgramStep& step, const BoundSet& bound
     const VkDescriptorBufferInfo& place = bound.buffers[word.binding];
     const VkBufferDeviceAddressInfo buffer{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr,
                                            place.buffer};
-    const std::uint64_t address =
-        place.buffer == VK_NULL_HANDLE
-            ? 0
-            : device_->vk.vkGetBufferDeviceAddress(device_->device, &buffer) + place.offset;
+    if (place.buffer == VK_NULL_HANDLE) continue;
+    std::uint64_t address = 0;
+    std::memcpy(&address, target + word.byte, sizeof(address));
+    address += device_->vk.vkGetBufferDeviceAddress(device_->device, &buffer) + place.offset;
     std::memcpy(target + word.byte, &address, sizeof(address));
   }
   if (!layout.units_byte) return;
