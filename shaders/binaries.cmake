@@ -9,6 +9,9 @@ vkattn_form(16bit DEFINES VKATTN_STORAGE_16BIT=1 GLSL_EXTENSIONS GL_EXT_shader_1
 # 64-bit loads, for CPU implementations.
 vkattn_form(wide DEFINES VKATTN_WIDE_LOADS=1 GLSL_EXTENSIONS GL_EXT_shader_explicit_arithmetic_types_int64
             DEVICE_FEATURES shaderInt64)
+# Tensors are read by their buffers' addresses, for CPU implementations.
+vkattn_form(addresses DEFINES VKATTN_BUFFER_ADDRESSES=1 GLSL_EXTENSIONS GL_EXT_buffer_reference
+            DEVICE_FEATURES bufferDeviceAddress)
 # Subgroups reduce rows.
 vkattn_form(subgroup DEFINES VKATTN_SUBGROUPS=1
             GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
@@ -54,6 +57,7 @@ attention(lane_words            lane/attention_lane.comp)
 attention(lane_wide             lane/attention_lane.comp       FORM 16bit wide)
 attention(lane_decode_words     lane/attention_lane_decode.comp FORM shuffles)
 attention(lane_decode_wide      lane/attention_lane_decode.comp FORM 16bit wide shuffles)
+attention(lane_decode_addresses lane/attention_lane_decode.comp FORM 16bit wide shuffles addresses)
 attention(tile                  tile/attention_tile.comp       FORM 16bit)
 attention(tile_words            tile/attention_tile.comp)
 attention(tile_subgroup         tile/attention_tile.comp       FORM 16bit subgroup)

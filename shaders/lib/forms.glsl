@@ -30,6 +30,11 @@
 #define VKATTN_WIDE_LOADS 0
 #endif
 
+// 1: tensors are read by addresses in the push constants, for CPU implementations.
+#ifndef VKATTN_BUFFER_ADDRESSES
+#define VKATTN_BUFFER_ADDRESSES 0
+#endif
+
 #if VKATTN_STORAGE_16BIT
 #extension GL_EXT_shader_16bit_storage : require
 #endif

@@ -27,6 +27,10 @@ layout(constant_id = VKATTN_SPEC_COMBINES_PARTS) const bool kCombinesParts = fal
 layout(constant_id = VKATTN_SPEC_SUMS_IN_WORKSPACE) const bool kSumsInWorkspace = false;
 layout(constant_id = VKATTN_SPEC_TILES_IN_PAIRS) const bool kTilesInPairs = false;
 
-layout(push_constant, std430) uniform PushConstants { AttentionParams params; };
+// A shader that reaches buffers by addresses of its own defines their names before it includes this.
+#ifndef VKATTN_ADDRESS_PARAMS
+#define VKATTN_ADDRESS_PARAMS
+#endif
+layout(push_constant, std430) uniform PushConstants { AttentionParams params; VKATTN_ADDRESS_PARAMS };
 
 #endif

@@ -159,6 +159,9 @@
 #define VKATTN_SPEC_LANE_DECODE_ROWS 48
 #define VKATTN_SPEC_LANE_DECODE_KEYS 49  // keys of a lane in a step
 #define VKATTN_SPEC_LANE_DECODE_TOUCHES 50  // cache lines of K and V are read before they are used
+#define VKATTN_SPEC_LANE_DECODE_LOCKSTEP 51  // the device runs the lanes of a subgroup one instruction after the other
+#define VKATTN_SPEC_LANE_DECODE_SCORE_VECTORS 52  // vectors of dims of a pass over scores, of the form `_addresses`
+#define VKATTN_SPEC_LANE_DECODE_VALUE_VECTORS 53  // and over values
 
 #define VKATTN_SPEC_MATRIX2_ROWS 48
 #define VKATTN_SPEC_MATRIX2_KEYS 49

@@ -116,10 +116,23 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
                         " are possible");
 }
 
-// Bytes of the workspace for a window's rows.
-std::int64_t workspace_bytes(const LayoutRequest& request, const RowLayout& rows, const Window& window) {
+// Bytes of the workspace for a window's rows, before tiles' own parts.
+std::int64_t row_workspace_bytes(const LayoutRequest& request, const RowLayout& rows, const Window& window) {
   if (rows.gathers) return static_cast<std::int64_t>(gathered_buffer(request, rows.split, window).bytes);
   return saturating_multiply(workspace_rows(request.desc, window), rows.row_bytes);
+}
+
+// Tiles' own parts begin at a cache line.
+std::uint64_t tile_byte(const LayoutRequest& request, const RowLayout& rows, const Window& window) {
+  constexpr std::uint64_t kLine = 64;
+  return round_up(static_cast<std::uint64_t>(row_workspace_bytes(request, rows, window)), kLine);
+}
+
+std::int64_t workspace_bytes(const LayoutRequest& request, const RowLayout& rows, const Window& window) {
+  if (request.config.tile_workspace_bytes == 0) return row_workspace_bytes(request, rows, window);
+  const auto tiles = static_cast<std::int64_t>(row_tiles(request, window)) * rows.split.splits;
+  return saturating_add(static_cast<std::int64_t>(tile_byte(request, rows, window)),
+                        saturating_multiply(tiles, request.config.tile_workspace_bytes));
 }
 
 Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, double tiles,
@@ -158,8 +171,9 @@ Result<std::vector<WorkspaceArea>> row_areas(const LayoutRequest& request, const
 }
 
 // Cuts the windows of rows further, so that the keys of one head fit a descriptor.
-void cut_keys(const AttentionDesc& desc, const RowLayout& rows, const std::vector<WorkspaceArea>& areas,
+void cut_keys(const LayoutRequest& request, const RowLayout& rows, const std::vector<WorkspaceArea>& areas,
               std::vector<PlannedWindow>& planned) {
+  const AttentionDesc& desc = request.desc;
   const std::int64_t max_keys = rows.windows.max_keys;
   const std::int64_t parts = std::max<std::int64_t>(max_keys / std::max<std::int64_t>(rows.split.keys, 1), 1);
   const std::int64_t keys = max_keys < desc.kv_length ? parts * rows.split.keys : desc.kv_length;
@@ -171,6 +185,7 @@ void cut_keys(const AttentionDesc& desc, const RowLayout& rows, const std::vecto
       next.window = window;
       next.tensors = tensor_windows(desc, window);
       if (!areas.empty()) next.partials = areas[i];
+      next.tile_byte = tile_byte(request, rows, rows.windows.windows[i]);
       window.first_key += window.keys;
     } while (window.first_key < desc.kv_length);
   }
@@ -273,7 +288,7 @@ Result<ForwardLayout> lay_out_parts(const LayoutRequest& request, std::int64_t l
   if (!rows) return rows.error();
   Workspace workspace(request.capabilities);
   std::vector<WorkspaceArea> areas;
-  if (rows->row_bytes != 0) {
+  if (rows->row_bytes != 0 || request.config.tile_workspace_bytes != 0) {
     auto made = row_areas(request, *rows, workspace);
     if (made) {
       areas = *std::move(made);
@@ -289,11 +304,11 @@ Result<ForwardLayout> lay_out_parts(const LayoutRequest& request, std::int64_t l
   layout.has_partials = rows->row_bytes != 0;
   layout.sums_in_workspace = rows->sums_in_workspace;
   layout.gathers = rows->gathers;
-  const std::uint32_t wanted = (layout.has_partials ? 1U : 0U) + 1;
+  const std::uint32_t wanted = (areas.empty() ? 0U : 1U) + 1;
   layout.has_block_mask =
       !layout.gathers && spare_buffers(request) >= wanted && wants_block_mask(request.desc, request.config);
   layout.whole = tensor_windows(request.desc, whole_window(request.desc));
-  cut_keys(request.desc, *rows, areas, layout.windows);
+  cut_keys(request, *rows, areas, layout.windows);
   layout.counted_tiles = counted_tiles(request, layout);
   if (has_features(request.desc)) {
     for (std::size_t i = 0; i < layout.windows.size(); ++i) {

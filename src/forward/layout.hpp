@@ -30,7 +30,8 @@ struct MaskBlocks {
 struct PlannedWindow {
   Window window;
   TensorWindows tensors;
-  WorkspaceArea partials;            ///< shared by windows that differ in keys only
+  WorkspaceArea partials;            ///< shared by windows that differ in keys only; then tiles' own parts
+  std::uint64_t tile_byte = 0;       ///< where these begin in it (KernelConfig::tile_workspace_bytes)
   WorkspaceArea block_mask;          ///< shared like the partials; none without a block mask
   std::uint64_t kept_mask_byte = 0;  ///< of the block mask in a buffer of the caller's
   WorkspaceArea lse;                 ///< for the weights, where the caller wants none; shared likewise

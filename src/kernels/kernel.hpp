@@ -52,6 +52,8 @@ struct KernelConfig : PassConfig {
   bool loops_over_dims = true;  ///< in a step; else each dim is of a thread's own, see check_loop_limit()
   std::uint32_t step_iterations = 0;  ///< rounds of a step's loops beside those over dims
   bool uses_matrix_units = false;
+  /// Bytes of the workspace that each tile of rows has to itself, for each part of the keys; 0: none.
+  std::uint32_t tile_workspace_bytes = 0;
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
   /// Keys of a block of the block mask that the kernel skips by, its rows being rows_per_workgroup; 0: it

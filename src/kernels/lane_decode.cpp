@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "attention/features.hpp"
+#include "attention/tensor_rules.hpp"
+#include "attention/tensor_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
 #include "shared/attention_constants.h"
+#include "shared/lane_decode_tile.h"
 #include "shared/shared_memory.h"
 
 namespace vkattn::detail {
@@ -65,6 +68,84 @@ std::uint32_t step_iterations(const AttentionDesc& desc, std::uint32_t keys, std
   return passes * (divide_up(threads * keys, kValueKeys) + 1) + lines + keys;
 }
 
+// --- By vectors at addresses (shaders/lane/decode_vectors.glsl) ---
+
+constexpr std::uint32_t kVectorLanes = 8;
+
+// Vectors of a pass over dims: the most that divide a row, up to a number. 16-bit elements come two by two.
+std::uint32_t vectors_of_pass(std::int64_t dims, DataType type, std::uint32_t most) {
+  const auto vectors = static_cast<std::uint32_t>(dims) / kVectorLanes;
+  const std::uint32_t step = type == DataType::kFloat32 ? 1 : 2;
+  std::uint32_t pass = step;
+  for (std::uint32_t n = step; n <= most; n += step) {
+    if (vectors % n == 0) pass = n;
+  }
+  return pass;
+}
+
+// Sums of a pass over values stay in registers.
+std::uint32_t most_value_vectors(std::uint32_t rows) {
+  if (rows == 1) return 16;
+  if (rows <= 3) return 8;
+  return rows <= 6 ? 4 : 2;
+}
+
+bool has_whole_vectors(const TensorDesc& tensor, std::int64_t dims, const TensorExtents& extents) {
+  return !is_quantised(tensor.type) && dims % (tensor.type == DataType::kFloat32 ? 8 : 16) == 0 &&
+         has_vector_loads(tensor, extents);
+}
+
+std::uint32_t tile_words(const AttentionDesc& desc, const KernelConfig& config) {
+  const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
+  const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
+  return VKATTN_LANE_DECODE_TILE_WORDS(config.rows_per_workgroup, config.tile.keys, head_dim, value_dim);
+}
+
+bool takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
+  constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
+  constexpr std::size_t kPushedBytes = sizeof(AttentionParams) + 5 * sizeof(std::uint64_t);
+  return reads_by_address(capabilities) && capabilities.subgroup_size == kVectorLanes &&
+         capabilities.max_push_constants_bytes >= kPushedBytes &&
+         capabilities.max_stage_storage_buffers >= storage_buffers(desc) + 2 && desc.head_dim <= kMostDims &&
+         desc.value_dim <= kMostDims && has_whole_vectors(desc.key, desc.head_dim, key_extents(desc, 1)) &&
+         has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));
+}
+
+// Each tile has its own part of the workspace, for each part of the keys. All are in one descriptor, for one
+// head even where each step is a part; partial results take less.
+bool has_room_for_tiles(const AttentionDesc& desc, const Capabilities& capabilities,
+                        const KernelConfig& config) {
+  constexpr double kMostBytes = 16777216;
+  const double range =
+      static_cast<double>(std::min({capabilities.max_storage_buffer_range, capabilities.max_buffer_size,
+                                    capabilities.max_memory_allocation_bytes})) /
+      2;
+  const double heads = static_cast<double>(desc.batch) * static_cast<double>(desc.kv_heads);
+  const double tiles =
+      static_cast<double>(divide_up(packed_rows(desc), std::int64_t{config.rows_per_workgroup}));
+  const auto steps = static_cast<double>(divide_up(desc.kv_length, std::int64_t{config.key_step}));
+  const double head_bytes = 4.0 * tiles * tile_words(desc, config);
+  return heads * head_bytes <= std::min(kMostBytes, range) && steps * head_bytes <= range;
+}
+
+void read_vectors(const AttentionDesc& desc, KernelConfig& config) {
+  const std::uint32_t rows = config.rows_per_workgroup, keys = config.tile.keys;
+  const std::uint32_t score_vectors = vectors_of_pass(desc.head_dim, desc.key.type, 8);
+  const std::uint32_t value_vectors =
+      vectors_of_pass(desc.value_dim, desc.value.type, most_value_vectors(rows));
+  config.by_address = true;
+  config.tile_workspace_bytes = 4 * tile_words(desc, config);
+  config.shared_bytes = 0;
+  config.shader = feature_form(desc, "attention_lane_decode_addresses");
+  config.constants = {{VKATTN_SPEC_LANE_DECODE_ROWS, rows},
+                      {VKATTN_SPEC_LANE_DECODE_KEYS, keys},
+                      {VKATTN_SPEC_LANE_DECODE_LOCKSTEP, 1},
+                      {VKATTN_SPEC_LANE_DECODE_SCORE_VECTORS, score_vectors},
+                      {VKATTN_SPEC_LANE_DECODE_VALUE_VECTORS, value_vectors}};
+  config.summary = message(rows, rows == 1 ? " row" : " rows", ", ", config.workgroup_size, " lanes of ",
+                           keys, " keys a step, vectors by addresses");
+}
+
 }  // namespace
 
 Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -98,9 +179,12 @@ Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capa
         desc, loads_wide(capabilities) ? "attention_lane_decode_wide" : "attention_lane_decode_words");
     config.constants = {{VKATTN_SPEC_LANE_DECODE_ROWS, rows},
                         {VKATTN_SPEC_LANE_DECODE_KEYS, tile.keys},
-                        {VKATTN_SPEC_LANE_DECODE_TOUCHES, touches(desc, capabilities) ? 1U : 0U}};
+                        {VKATTN_SPEC_LANE_DECODE_TOUCHES, touches(desc, capabilities) ? 1U : 0U},
+                        {VKATTN_SPEC_LANE_DECODE_LOCKSTEP, takes_long_steps(capabilities) ? 1U : 0U}};
     config.summary = message(rows, rows == 1 ? " row" : " rows", ", ", threads, " lanes of ", tile.keys,
                              " keys a step", touches(desc, capabilities) ? ", cache lines first" : "");
+    if (takes_vectors(desc, capabilities) && has_room_for_tiles(desc, capabilities, config))
+      read_vectors(desc, config);
     return config;
   }
   return no_block_fits(fits);

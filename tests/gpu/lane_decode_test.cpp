@@ -1,5 +1,7 @@
 // The lane_decode kernel on problems of its own.
+#include "gpu/hidden_rows.hpp"
 #include "gpu/support.hpp"
+#include "kernels/kernel.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -7,8 +9,27 @@ namespace {
 class LaneDecode : public GpuTest {
  protected:
   [[nodiscard]] std::string reason_to_skip() const override {
-    if (!capabilities().is_cpu()) return "only CPUs read cache lines ahead";
+    if (!capabilities().is_cpu()) return "only CPUs read cache lines ahead, or vectors";
     return reason_against(runtime(), "lane_decode", "1x64 d64");
+  }
+  /// The form by gathers, on a device whose buffers have no addresses.
+  static void run_by_gathers(const char* problem, RunOptions options) {
+    options.device = device_with([](Capabilities& c) { c.buffer_addresses = false; });
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+  [[nodiscard]] static bool reads_vectors() {
+    return capabilities().subgroup_size == 8 && detail::reads_by_address(capabilities());
+  }
+  /// NaN in each key and value that no row sees; the form is what is expected.
+  static RunOptions with_form(bool by_vectors) {
+    RunOptions options{.kernel = "lane_decode"};
+    options.prepare = [](const harness::ProblemRun& run) {
+      (void)poison_hidden_keys(runtime(), run, true, Bad::kNotANumber);
+    };
+    options.inspect = [=](const AttentionPlan& plan) {
+      EXPECT_EQ(has(plan.describe(), "vectors by addresses"), by_vectors) << plan.describe();
+    };
+    return options;
   }
 };
 
@@ -22,7 +43,7 @@ TEST_F(LaneDecode, ReadsCacheLinesOfLongKeysFirst) {
   for (const char* problem :
        part_of({"hq8 hkv8 1x10007 d64 page=16 kv_lengths=9999", "hq8 hkv8 1x24001 d64 cache=q8_0 page=16 lse",
                 "hq6 hkv6 1x20011 d37 mask=bits"})) {
-    EXPECT_TRUE(runs_right(runtime(), problem, options));
+    run_by_gathers(problem, options);
   }
 }
 
@@ -31,7 +52,59 @@ TEST_F(LaneDecode, ReadsFewKeysWhereTheyLie) {
   options.inspect = [](const AttentionPlan& plan) {
     EXPECT_FALSE(has(plan.describe(), "cache lines first")) << plan.describe();
   };
-  EXPECT_TRUE(runs_right(runtime(), "hq8 hkv8 1x1007 d64 page=16 kv_lengths=999", options));
+  run_by_gathers("hq8 hkv8 1x1007 d64 page=16 kv_lengths=999", options);
+}
+
+/// Each number of rows; rows of one vector and of many, of numbers of vectors that have few divisors; each
+/// type, alone and mixed; each way to find a key; hidden keys on both sides; parts; what changes scores and
+/// weights.
+TEST_F(LaneDecode, ReadsVectorsAtAddresses) {
+  if (!reads_vectors()) GTEST_SKIP() << "the device reads no vectors by addresses";
+  for (const char* problem :
+       part_of({"hq2 hkv2 1x200 d8 lse", "hq2 hkv1 1x203 d136 dv16 kv_lengths=130",
+                "hq3 hkv1 1x333 d88 causal align=bottom-right", "hq8 hkv2 1x1000 d128 f16 lse",
+                "hq5 hkv1 1x130 d48 dv80 bf16 sinks lse", "hq6 hkv1 1x257 d64 key=f16 value=bf16",
+                "hq7 hkv1 1x300 d40 dv256 key=f32 page=16 kv_lengths=291",
+                "hq8 hkv1 1x300 d576 dv512 f16 softcap=20 alibi",
+                "b3 hq4 hkv2 2x500 d64 ring=96 kv_lengths=500,33,0",
+                "b2 hq4 hkv2 3x700 d32 f16 window=90,33 align=500 lse",
+                "hq4 hkv1 1x999 d64 mask=f16:hqk hidden=0.4", "hq4 hkv2 2x260 d64 dropout=0.3 lse",
+                "b2 hq4 hkv2 4x260 d64 causal align=bottom-right "
+                "kv_lengths=260,2"})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, with_form(true)));
+  }
+}
+
+/// Tiles of several windows, which share what lies behind their results.
+TEST_F(LaneDecode, ReadsVectorsInWindows) {
+  if (!reads_vectors()) GTEST_SKIP() << "the device reads no vectors by addresses";
+  RunOptions options = with_form(true);
+  const auto inspect = options.inspect;
+  options.inspect = [&](const AttentionPlan& plan) {
+    inspect(plan);
+    EXPECT_GT(plan.dispatches().size(), 1U);
+  };
+  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 256 * 1024; });
+  for (const char* problem : part_of({"1x4001 d64 lse", "b3 hq4 hkv4 2x900 d64 causal align=bottom-right"})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+}
+
+TEST_F(LaneDecode, OnePartTakesNoWorkspace) {
+  RunOptions options{.kernel = "lane_decode", .kv_splits = 1};
+  options.inspect = [](const AttentionPlan& plan) {
+    EXPECT_EQ(plan.workspace_bytes(), 0U) << plan.describe();
+  };
+  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 1x200 d64 lse", options));
+}
+
+/// Rows that are no whole vectors, lie apart, begin elsewhere or have scales.
+TEST_F(LaneDecode, GathersOtherRows) {
+  for (const char* problem :
+       part_of({"hq4 hkv1 1x200 d12 lse", "hq4 hkv1 1x200 d40 f16",
+                "hq4 hkv1 1x200 d64 f16 aligned=0 shift=1", "hq4 hkv1 1x200 d64 f16 cache=q8_0"})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, with_form(false)));
+  }
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ constexpr NamedValue<std::uint32_t Capabilities::*> kLimitNames[] = {
     {"invocations", &Capabilities::max_workgroup_invocations},
     {"subgroups", &Capabilities::max_workgroup_subgroups},
     {"flexible", &Capabilities::max_flexible_matrix_dimension},
+    {"pushed", &Capabilities::max_push_constants_bytes},
     {"units", &Capabilities::compute_units}};
 constexpr NamedValue<bool Capabilities::*> kFeatureNames[] = {
     {"shuffle", &Capabilities::subgroup_shuffle},
@@ -44,6 +45,7 @@ constexpr NamedValue<bool Capabilities::*> kFeatureNames[] = {
     {"full-subgroups", &Capabilities::compute_full_subgroups},
     {"16bit", &Capabilities::storage_buffer_16bit},
     {"int64", &Capabilities::shader_int64},
+    {"addresses", &Capabilities::buffer_addresses},
     {"memory-model", &Capabilities::vulkan_memory_model},
     {"bfloat16-matrices", &Capabilities::bfloat16_matrix},
     {"workgroup-scope", &Capabilities::matrix2_workgroup_scope},

@@ -1,0 +1,274 @@
+// The two products of lane_decode by vectors at addresses: lanes are dims in both, so K, V and Q are read as vectors of 8
+// elements that lie side by side. It is made for llvmpipe of Mesa 26.1 with vectors of 256 bits, and has subgroups of 8 lanes.
+//
+// SPIR-V has no such load. But llvmpipe reads a value at one address for all lanes as a scalar, and a choice among eight scalars
+// by constant lanes is what LLVM turns into one vector load (vector_of()). An address has no checks of bounds between the eight.
+//
+//   scores   a pass: kPassKeys keys x kRows rows, one vector of partial sums each. Then the lanes of 8 vectors are added
+//            crosswise (sum_of_eight()), and each lane has a score.
+//   values   a pass: kChunk vectors of dims x kRows rows of sums, over the step's keys; a weight is read at one address
+//
+// Budget. Example: 4 rows, 8 keys a lane; 128 dims of e = 4 bytes in Q, K and V.
+//   registers   kRows * kPassKeys sums + kRows of Q + 1 of K, or kChunk * kRows sums + kRows weights + 1 of V = 16 + 5
+//   workspace   4 bytes for each word of VKATTN_LANE_DECODE_TILE_WORDS: a tile has its own = 5,632 bytes
+//   memory      each multiply-add reads e / kRows bytes of K and V = 1
+//   stages      4 / kPassKeys bytes of Q and 4 / (8 * kChunk) of weights for each multiply-add; each step reads and writes the
+//               sums
+//
+// What lanes exchange lies in the workspace, as loads from shared memory have checks of bounds too. Three rules make it fast
+// (docs/trials/lavapipe.md#lane_decode-by-vectors):
+// - There is no control barrier (stage_barrier()).
+// - What two loops need is computed before both. NIR computes equal values once, in the first loop, and hands them on in
+//   registers with masked stores, and LLVM no longer sees constants: the lanes' bits and the lanes' own places are globals.
+// - For the same reason two loops have no equal constants among the offsets of addresses. So the host takes a number from the
+//   addresses of V, of probabilities and of sums (VKATTN_LANE_DECODE_*_BACK), and offsets here begin with it.
+#ifndef VKATTN_LANE_DECODE_VECTORS
+#define VKATTN_LANE_DECODE_VECTORS
+
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_buffer_reference : require
+
+// The last three are of the window's tiles in the workspace: queries and places of keys, probabilities, sums.
+#define VKATTN_ADDRESS_PARAMS uint64_t key_address, value_address, tile_address, weight_address, sum_address;
+
+#include "lane/decode_rows.glsl"
+#include "shared/lane_decode_tile.h"
+
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Elements { uvec4 quad[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer StagedQuads { uvec4 quad[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer StagedNumbers { float number[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer StagedWords { uint word[]; };
+
+layout(constant_id = VKATTN_SPEC_LANE_DECODE_SCORE_VECTORS) const uint kScoreVectors = 8;
+layout(constant_id = VKATTN_SPEC_LANE_DECODE_VALUE_VECTORS) const uint kChunk = 4;
+
+const uint kVector = 8;  // elements, and lanes
+const uint kPassKeys = VKATTN_LANE_DECODE_PASS_KEYS(kRows);
+const uint kLaneRows = kVector / kPassKeys;  // rows that a vector of scores has
+const uint kGroups = (kRows + kLaneRows - 1) / kLaneRows;
+const uint kKeyScoreBytes = (kKeyType == VKATTN_TYPE_FLOAT32 ? 32 : 16) * kScoreVectors;
+const uint kValueChunkBytes = (kValueType == VKATTN_TYPE_FLOAT32 ? 32 : 16) * kChunk;
+
+// Places in words, of the part at tile_address, then of that at weight_address.
+const uint kKeyPlaces = 0, kQueries = kStepKeys;
+const uint kWeights = VKATTN_LANE_DECODE_WEIGHT_BACK / 4, kValuePlaces = kWeights + kGroups * kLaneRows * kStepKeys;
+const uint kSums = VKATTN_LANE_DECODE_SUM_BACK / 4;
+
+bool upper_1, upper_2, upper_4;                     // bits of the lane
+uint64_t tile_at, weights_at, sums_at;              // of this tile
+uint64_t lane_tile_at, lane_weights_at, lane_sums_at;  // there, of the lane's own word in a vector
+uint64_t lane_scores_at;                            // the lane's score in a vector of sum_of_eight()
+
+uint vector_of(uvec4 a, uvec4 b) {
+  const uint p = upper_1 ? a.y : a.x, q = upper_1 ? a.w : a.z, r = upper_1 ? b.y : b.x, s = upper_1 ? b.w : b.z;
+  const uint t = upper_2 ? q : p, u = upper_2 ? s : r;
+  return upper_4 ? u : t;
+}
+
+float staged_vector(uint64_t at, uint quad) {
+  StagedQuads words = StagedQuads(at);
+  return uintBitsToFloat(vector_of(words.quad[quad], words.quad[quad + 1]));
+}
+
+// Vector i of those at an address. Two vectors of 16-bit elements are one of words, the even dims and then the odd ones.
+float vector_at(uint64_t at, uint first_quad, uint i, uint type) {
+  Elements row = Elements(at);
+  if (type == VKATTN_TYPE_FLOAT32) {
+    return uintBitsToFloat(vector_of(row.quad[first_quad + 2 * i], row.quad[first_quad + 2 * i + 1]));
+  }
+  const uint word = vector_of(row.quad[first_quad + i / 2 * 2], row.quad[first_quad + i / 2 * 2 + 1]);
+  const vec2 pair = decode_pair(word, type);
+  return i % 2 == 0 ? pair.x : pair.y;
+}
+
+uint dim_of(uint i, uint type) {
+  return type == VKATTN_TYPE_FLOAT32 ? i * 8 + lane() : i / 2 * 16 + lane() * 2 + i % 2;
+}
+
+// Stages the rows in K and V of the step's keys, in bytes.
+void find_keys(TilePosition tile, int first_key, int key_end) {
+  stage_barrier();  // the last step's were read
+  [[unroll]] for (uint u = 0; u < kLaneKeys; ++u) {
+    const uvec2 slot = key_slot(tile.batch, source_key(lane_key(first_key, u), key_end));
+    const uint key_bytes = key_row_at(slot, tile.kv_head) * (kKeyType == VKATTN_TYPE_FLOAT32 ? 4 : 2);
+    const uint value_bytes = value_row_at(slot, tile.kv_head) * (kValueType == VKATTN_TYPE_FLOAT32 ? 4 : 2);
+    StagedWords(lane_tile_at).word[kKeyPlaces + u * kThreads] = key_bytes;
+    StagedWords(lane_weights_at).word[kValuePlaces + u * kThreads] = value_bytes;
+  }
+  stage_barrier();  // they are complete
+}
+
+float pair_sum(float a, float b, bool upper, uint bit) {
+  return (upper ? b : a) + subgroupShuffleXor(upper ? a : b, bit);
+}
+
+float partial[kGroups * 8];
+
+// Lane l gets the sum over lanes of partial[first + l].
+float sum_of_eight(uint first) {
+  float b[4], c[2];
+  [[unroll]] for (uint i = 0; i < 4; ++i) b[i] = pair_sum(partial[first + 2 * i], partial[first + 2 * i + 1], upper_1, 1);
+  [[unroll]] for (uint i = 0; i < 2; ++i) c[i] = pair_sum(b[2 * i], b[2 * i + 1], upper_2, 2);
+  return pair_sum(c[0], c[1], upper_4, 4);
+}
+
+// The scores of kPassKeys keys.
+void score_pass(uint key) {
+  [[unroll]] for (uint i = 0; i < kGroups * 8; ++i) partial[i] = 0.0;  // rows that are not there keep it
+  StagedWords places = StagedWords(tile_at + uint64_t(key * 4));
+  uint64_t rows[kPassKeys];
+  [[unroll]] for (uint j = 0; j < kPassKeys; ++j) rows[j] = key_address + uint64_t(places.word[kKeyPlaces + j]);
+  uint pass = 0;
+  [[dont_unroll]] do {
+    const uint64_t queries = tile_at + uint64_t(pass * (kScoreVectors * 32));
+    const uint64_t dims = uint64_t(pass * kKeyScoreBytes);
+    [[unroll]] for (uint i = 0; i < kScoreVectors; ++i) {
+      float query[kRows];
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        query[r] = staged_vector(queries, (kQueries + r * kHeadDim) / 4 + 2 * i);
+      }
+      [[unroll]] for (uint j = 0; j < kPassKeys; ++j) {
+        const float element = vector_at(rows[j] + dims, 0, i, kKeyType);
+        [[unroll]] for (uint r = 0; r < kRows; ++r) partial[r * kPassKeys + j] += query[r] * element;
+      }
+    }
+    pass += 1;
+  } while (pass < kHeadDim / (8 * kScoreVectors));
+  [[unroll]] for (uint g = 0; g < kGroups; ++g) {
+    StagedNumbers(lane_scores_at + uint64_t(key * 4)).number[kWeights + g * kLaneRows * kStepKeys] = sum_of_eight(g * 8);
+  }
+}
+
+// scores = q k, in log2 units. A row's scores of a step lie side by side in the stage.
+void compute_scores(TilePosition tile, int first_key, int key_end, bool masked) {
+  const uint keys = masked ? min(kStepKeys, uint(key_end - first_key)) : kStepKeys;
+  uint key = 0;
+  [[dont_unroll]] do {
+    score_pass(key);
+    key += kPassKeys;
+  } while (key < keys);
+  stage_barrier();  // the scores are complete
+  [[unroll]] for (uint i = 0; i < kLaneKeys * kRows; ++i) {
+    scores[i] = staged_vector(weights_at, (kWeights + i % kRows * kStepKeys + i / kRows * kThreads) / 4);
+  }
+}
+
+// Hands the step's probabilities to all lanes. Each lane has its own keys in the stage, also where dropout takes them out.
+void stage_weights(int first_key) {
+  stage_barrier();  // all scores were read
+  StagedNumbers own = StagedNumbers(lane_weights_at);
+  [[unroll]] for (uint i = 0; i < kLaneKeys * kRows; ++i) {
+    own.number[kWeights + i % kRows * kStepKeys + i / kRows * kThreads] = scores[i];
+  }
+  if (kHasDropout) {
+    uint u = 0;
+    [[dont_unroll]] do {
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        const uint place = kWeights + r * kStepKeys + u * kThreads;
+        own.number[place] = kept_weight(own.number[place], r, lane_key(first_key, u));
+      }
+      u += 1;
+    } while (u < kLaneKeys);
+  }
+  stage_barrier();  // the weights are complete
+}
+
+float chunk_sums[kRows * kChunk];
+
+// Adds kValueKeys keys to the sums. Hidden V rows are skipped, not multiplied by 0.
+void value_pass(uint key, uint64_t dims, bool masked) {
+  const uint64_t staged = weights_at + uint64_t(key * 4);
+  [[unroll]] for (uint j = 0; j < kValueKeys; ++j) {
+    const uint64_t row = value_address + dims + uint64_t(StagedWords(staged).word[kValuePlaces + j]);
+    float weight[kRows];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) weight[r] = StagedNumbers(staged).number[kWeights + r * kStepKeys + j];
+    [[unroll]] for (uint i = 0; i < kChunk; ++i) {
+      const float value = vector_at(row, VKATTN_LANE_DECODE_VALUE_BACK / 16, i, kValueType);
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        const float product = weight[r] * value;
+        chunk_sums[r * kChunk + i] += looks_for_hidden(masked) && weight[r] < 0.0 ? 0.0 : product;
+      }
+    }
+  }
+}
+
+// sums += p v, over kChunk vectors of dims at a time.
+void add_values(TilePosition tile, int first_key, int key_end, bool masked) {
+  const uint keys = masked ? min(kStepKeys, uint(key_end - first_key)) : kStepKeys;
+  uint chunk = 0;
+  [[dont_unroll]] do {
+    const uint64_t staged = uint64_t(chunk * (kChunk * 32));
+    [[unroll]] for (uint i = 0; i < kRows * kChunk; ++i) {
+      const float sum = staged_vector(sums_at + staged, (kSums + i / kChunk * kValueDim) / 4 + i % kChunk * 2);
+      chunk_sums[i] = sum * row_rescale[i / kChunk];
+    }
+    const uint64_t dims = uint64_t(chunk * kValueChunkBytes);
+    uint key = 0;
+    [[dont_unroll]] do {
+      value_pass(key, dims, masked);
+      key += kValueKeys;
+    } while (key < keys);
+    StagedNumbers own = StagedNumbers(lane_sums_at + staged);
+    [[unroll]] for (uint i = 0; i < kRows * kChunk; ++i) {
+      own.number[kSums + i / kChunk * kValueDim + i % kChunk * 8] = chunk_sums[i];
+    }
+    chunk += 1;
+  } while (chunk < kValueDim / (8 * kChunk));
+}
+
+void begin_lanes(TilePosition tile) {
+  upper_1 = (lane() & 1u) != 0;
+  upper_2 = (lane() & 2u) != 0;
+  upper_4 = (lane() & 4u) != 0;
+  const uint row_tile = (params.first_tile + workgroup_number()) / (params.window_parts >> 16);
+  const uint words = VKATTN_LANE_DECODE_TILE_WORDS(kRows, kLaneKeys, kHeadDim, kValueDim);
+  const uint place = (row_tile * params.kv_splits + tile.split) * words * 4;
+  const uint weights = place + 4 * VKATTN_LANE_DECODE_QUERY_WORDS(kRows, kLaneKeys, kHeadDim);
+  const uint sums = weights + 4 * VKATTN_LANE_DECODE_WEIGHT_WORDS(kRows, kLaneKeys);
+  tile_at = tile_address + uint64_t(place);
+  weights_at = weight_address + uint64_t(weights);
+  sums_at = sum_address + uint64_t(sums);
+  lane_tile_at = tile_at + uint64_t(lane() * 4);
+  lane_weights_at = weights_at + uint64_t(lane() * 4);
+  lane_sums_at = sums_at + uint64_t(lane() * 4);
+  lane_scores_at = weights_at + uint64_t((lane() / kPassKeys * kStepKeys + lane() % kPassKeys) * 4);
+}
+
+// Stages scaled queries, their dims in the order of K's vectors, and sums of 0.
+void begin_stages(TilePosition tile) {
+  begin_lanes(tile);
+  uint r = 0;
+  [[dont_unroll]] do {
+    const uint row = packed_row(tile, r);
+    const uint source = query_row(tile.batch, packed_head(tile.kv_head, row), packed_query(row));
+    uint i = 0;
+    [[dont_unroll]] do {
+      const uint place = kQueries + r * kHeadDim + i * 8;
+      StagedNumbers(lane_tile_at + uint64_t(place * 4)).number[0] = query_at(source, dim_of(i, kKeyType)) * params.scale_log2;
+      i += 1;
+    } while (i * 8 < kHeadDim);
+    r += 1;
+  } while (r < kRows);
+  uint place = 0;
+  [[dont_unroll]] do {
+    StagedNumbers(lane_sums_at + uint64_t(VKATTN_LANE_DECODE_SUM_BACK + place * 4)).number[0] = 0.0;
+    place += 8;
+  } while (place < kRows * kValueDim);
+  stage_barrier();  // the queries are complete
+}
+
+void store_rows(TilePosition tile) {
+  float inverse[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = finish_row(r);
+  uint i = 0;
+  [[dont_unroll]] do {
+    StagedNumbers own = StagedNumbers(lane_sums_at + uint64_t(i * 32));
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      const float result = own.number[kSums + r * kValueDim] * inverse[r];
+      if (has_row(tile, r)) store_result(result_index[r], dim_of(i, kValueType), result);
+    }
+    i += 1;
+  } while (i * 8 < kValueDim);
+}
+
+#endif
