@@ -3,6 +3,7 @@
 
 #include <vkattn/attention.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -11,9 +12,10 @@ namespace vkattn::tests {
 
 /// The kind of plan, which decides how long the loops of its invocations are.
 enum class LoopsOf : std::uint8_t {
-  kLane,       ///< attention with the kernel lane
-  kGradients,  ///< gradients with any kernel, after a forward pass with lane
-  kOthers,     ///< attention with other kernels, whose threads share the keys
+  kLane,        ///< attention with the kernel lane
+  kLaneDecode,  ///< attention with the kernel lane_decode, whose steps have 64 keys, however few there are
+  kGradients,   ///< gradients with any kernel, after a forward pass with lane
+  kOthers,      ///< attention with other kernels, whose threads share the keys
 };
 
 /// Whether keys times dims are so many that the invocations need UnrolledLoops.
@@ -21,6 +23,15 @@ enum class LoopsOf : std::uint8_t {
   const AttentionDesc desc = given.resolved();
   const double elements =
       static_cast<double>(desc.kv_length) * static_cast<double>(desc.head_dim + desc.value_dim);
+  if (loops == LoopsOf::kLaneDecode) {
+    // Iterations for a row and a dim of a step, counted in the shader: 17 over keys and 10 over values.
+    const auto steps = static_cast<double>((desc.kv_length + 63) / 64);
+    const auto rows = static_cast<double>(std::min<std::int64_t>(
+        desc.query_length * (desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1)), 8));
+    return steps * rows *
+               (17 * static_cast<double>(desc.head_dim) + 10 * static_cast<double>(desc.value_dim)) >=
+           4e4;
+  }
   if (loops == LoopsOf::kLane) return elements >= 4e3;
   return elements >= (loops == LoopsOf::kGradients ? 5e3 : 8e4);
 }
