@@ -62,16 +62,6 @@ Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shade
   return ShaderCode(*words);
 }
 
-// K's and V's addresses, behind the parameters.
-void add_addresses(ProgramLayout& layout) {
-  static_assert(sizeof(AttentionParams) % sizeof(std::uint64_t) == 0);
-  for (const std::uint32_t binding :
-       {std::uint32_t{VKATTN_BINDING_KEY}, std::uint32_t{VKATTN_BINDING_VALUE}}) {
-    layout.push_addresses.push_back({binding, layout.push_constant_bytes});
-    layout.push_constant_bytes += sizeof(std::uint64_t);
-  }
-}
-
 Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned) {
   const auto code = shader_code(desc, planned.config.shader);
   if (!code) return code.error();
@@ -188,7 +178,7 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
   if (has_features(request.desc)) add_dropout_words(program);
   program.sets.reserve(layout.windows.size());
   program.passes.reserve(passes.size() + 1);
-  if (request.config.by_address) add_addresses(program.layout());
+  add_addresses(request.config.by_address, program.layout());
   for (const PlannedWindow& window : layout.windows) {
     program.sets.push_back(program_set(request, layout, window));
   }

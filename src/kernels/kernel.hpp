@@ -34,7 +34,7 @@ struct PassConfig {
   SpecializationValues constants;  ///< its own, beside those of all passes
   std::uint32_t workgroup_size = 0;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
-  bool by_address = false;                   ///< reads K and V by their addresses
+  std::vector<std::uint32_t> by_address;     ///< bindings that it reads by their buffers' addresses
   PassUnit unit = PassUnit::kTiles;
   std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
   /// Rough number of operations of a workgroup with kRows or kBlocks, so that no dispatch takes too long.
@@ -118,12 +118,12 @@ struct Kernel {
   return loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
 }
 
-/// Whether a kernel that reads K and V at one address for all lanes reads them by their buffers' addresses,
-/// which go behind its push constants.
-[[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities) {
-  constexpr std::size_t kBytes = sizeof(AttentionParams) + 2 * sizeof(std::uint64_t);
+/// Whether kernels of lane, which read tensors at one address for all lanes, read so many of them by their
+/// buffers' addresses, which go behind the push constants.
+[[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities, std::size_t tensors) {
+  const std::size_t bytes = sizeof(AttentionParams) + tensors * sizeof(std::uint64_t);
   return takes_long_steps(capabilities) && capabilities.buffer_addresses &&
-         capabilities.max_push_constants_bytes >= kBytes;
+         capabilities.max_push_constants_bytes >= bytes;
 }
 
 /// Whether many rows see the same keys, as far as positions decide. For few rows it is false: steps of lane
