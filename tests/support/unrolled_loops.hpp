@@ -4,6 +4,7 @@
 #include <vkattn/attention.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -18,22 +19,27 @@ enum class LoopsOf : std::uint8_t {
   kOthers,      ///< attention with other kernels, whose threads share the keys
 };
 
-/// Whether keys times dims are so many that the invocations need UnrolledLoops.
+/// Whether loops over keys, rows and dims are so long that the invocations need UnrolledLoops.
 [[nodiscard]] inline bool are_long(LoopsOf loops, const AttentionDesc& given) {
   const AttentionDesc desc = given.resolved();
-  const double elements =
-      static_cast<double>(desc.kv_length) * static_cast<double>(desc.head_dim + desc.value_dim);
-  if (loops == LoopsOf::kLaneDecode) {
-    // Iterations for a row and a dim of a step, counted in the shader: 17 over keys and 10 over values.
-    const auto steps = static_cast<double>((desc.kv_length + 63) / 64);
-    const auto rows = static_cast<double>(std::min<std::int64_t>(
-        desc.query_length * (desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1)), 8));
-    return steps * rows *
-               (17 * static_cast<double>(desc.head_dim) + 10 * static_cast<double>(desc.value_dim)) >=
-           4e4;
+  const auto keys = static_cast<double>(desc.kv_length);
+  const auto head_dim = static_cast<double>(desc.head_dim), value_dim = static_cast<double>(desc.value_dim);
+  // Rows of a KV head.
+  const auto rows =
+      static_cast<double>(desc.query_length * (desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1)));
+  const double elements = keys * (head_dim + value_dim);
+  switch (loops) {
+    case LoopsOf::kLane:
+      return elements >= 4e3;
+    case LoopsOf::kLaneDecode:
+      // Iterations for a row and a dim of a step, counted in the shader: 17 over keys and 10 over values.
+      return std::ceil(keys / 64) * std::min(rows, 8.0) * (17 * head_dim + 10 * value_dim) >= 4e4;
+    case LoopsOf::kGradients:
+      // Keys visit all rows, in two products.
+      return elements >= 5e3 || rows * (head_dim + value_dim) >= 1e4;
+    default:
+      return elements >= 8e4;
   }
-  if (loops == LoopsOf::kLane) return elements >= 4e3;
-  return elements >= (loops == LoopsOf::kGradients ? 5e3 : 8e4);
 }
 
 /// While an object lives, a driver may unroll the loops of new shaders, as it may without the layer.
