@@ -58,7 +58,7 @@ vec4 scaled_operand(vec4 row) { return kScaledFactors > 1u ? row * backward.oper
 #undef VKATTN_QUANTISED_INPUT
 #define VKATTN_QUANTISED_INPUT VKATTN_NO_QUANTISED_INPUT
 VKATTN_INPUT(grad_output, VKATTN_BINDING_GRAD_OUTPUT, kGradOutputType, kValueDim, kGradOutputDimStride,
-             kGradOutputVectorLoads, false)
+             kGradOutputVectorLoads, VKATTN_QUERIES_BY_ADDRESS)
 // The forward pass has written this tensor; here it is read.
 VKATTN_INPUT(forward_output, VKATTN_BINDING_OUTPUT, kOutputType, kValueDim, kOutputDimStride, kOutputVectorLoads,
              false)

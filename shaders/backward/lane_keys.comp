@@ -18,6 +18,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
+#include "lib/by_address.glsl"
+
+#define VKATTN_QUERIES_BY_ADDRESS kByAddress
+
 #include "backward/pairs.glsl"
 #include "backward/step_ranges.glsl"
 #include "lib/dropout.glsl"
@@ -74,8 +78,10 @@ void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
       }
     }
   }
+  uint bits = 0;
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) bits |= bits_of(sum[k]);
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    store_grad_value_sums(value_index[k], value_sum_index[k], dim, dims, sum[k]);
+    store_grad_value_sums(value_index[k], value_sum_index[k], dim, dims, with_bits(sum[k], bits, params.kv_length));
   }
 }
 
@@ -96,8 +102,10 @@ void add_queries(uint rows, bool masked, uint dim, uint dims) {
       }
     }
   }
+  uint bits = 0;
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) bits |= bits_of(sum[k]);
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    store_grad_key_sums(key_index[k], key_sum_index[k], dim, dims, sum[k]);
+    store_grad_key_sums(key_index[k], key_sum_index[k], dim, dims, with_bits(sum[k], bits, params.kv_length));
   }
 }
 

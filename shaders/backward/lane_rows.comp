@@ -20,6 +20,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
+#include "lib/by_address.glsl"
+
+#define VKATTN_KEYS_BY_ADDRESS kByAddress
+
 #include "backward/pairs.glsl"
 #include "backward/scores.glsl"
 #include "backward/step_ranges.glsl"
@@ -96,7 +100,11 @@ void add_keys(ChunkTile tile, int first_key, uint keys, bool masked, uint dim, u
       }
     }
   }
-  [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query_sums(grad_index[r], sum_index[r], dim, dims, sum[r]);
+  uint bits = 0;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) bits |= bits_of(sum[r]);
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    store_grad_query_sums(grad_index[r], sum_index[r], dim, dims, with_bits(sum[r], bits, params.kv_length));
+  }
 }
 
 // Turns the step's scores into their gradients, and leaves the pairs in the workspace.

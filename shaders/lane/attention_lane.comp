@@ -31,9 +31,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-#include "shared/attention_constants.h"
+#include "lib/by_address.glsl"
 
-layout(constant_id = VKATTN_SPEC_LANE_BY_ADDRESS) const bool kByAddress = false;
 #define VKATTN_KEYS_BY_ADDRESS kByAddress
 
 #include "lib/dropout.glsl"
@@ -258,18 +257,6 @@ vec4 existing(vec4 value, uint key, bool masked) {
   return masked && kRowsAlike ? (key_exists[kRowsAlike ? key : 0] ? value : vec4(0.0)) : value;
 }
 
-// LLVM schedules from the last instructions up, one after the other: it would compute each sum over all keys before the
-// next, and load V and the probabilities anew for each. Bits of all sums that go into what is stored keep the sums together.
-// They are 0, which the compiler does not know.
-uint bits_of(vec4 sum) {
-  const uvec4 bits = floatBitsToUint(sum);
-  return (bits.x | bits.y) | (bits.z | bits.w);
-}
-
-uint zero_of(uint bits) { return params.kv_length < 0x80000000u ? 0 : bits; }
-
-vec4 with_bits(vec4 sum, uint zero) { return kByAddress ? uintBitsToFloat(floatBitsToUint(sum) | zero) : sum; }
-
 // Adds p . v for 4 dims (the first `dims` of them) to the rows' sums.
 void add_values(TilePosition tile, int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
@@ -284,7 +271,7 @@ void add_values(TilePosition tile, int first_key, uint keys, bool masked, uint d
   }
   uint bits = 0;
   [[unroll]] for (uint r = 0; r < kRows; ++r) bits |= bits_of(sum[r]);
-  [[unroll]] for (uint r = 0; r < kRows; ++r) store_sums_after(r, dim, dims, with_bits(sum[r], zero_of(bits)));
+  [[unroll]] for (uint r = 0; r < kRows; ++r) store_sums_after(r, dim, dims, with_bits(sum[r], bits, params.kv_length));
 }
 
 // Adds p . v for kQuantisedQuads x 4 dims of quantised values, which share one scale.
@@ -306,7 +293,7 @@ void add_quantised_values(TilePosition tile, int first_key, uint keys, bool mask
   uint bits = 0;
   [[unroll]] for (uint i = 0; i < kRows * kQuantisedQuads; ++i) bits |= bits_of(sum[i]);
   [[unroll]] for (uint i = 0; i < kRows * kQuantisedQuads; ++i) {
-    store_sums_after(i / kQuantisedQuads, dim + i % kQuantisedQuads * 4, 4, with_bits(sum[i], zero_of(bits)));
+    store_sums_after(i / kQuantisedQuads, dim + i % kQuantisedQuads * 4, 4, with_bits(sum[i], bits, params.kv_length));
   }
 }
 

@@ -17,7 +17,10 @@
 #include "lib/views.glsl"
 
 // BY_ADDRESS: 4 elements of float32 are loaded by an address, see VKATTN_QUAD. Kernels that know better define
-// VKATTN_KEYS_BY_ADDRESS, for K and V.
+// VKATTN_KEYS_BY_ADDRESS, for K and V, or VKATTN_QUERIES_BY_ADDRESS, for Q and dO.
+#ifndef VKATTN_QUERIES_BY_ADDRESS
+#define VKATTN_QUERIES_BY_ADDRESS false
+#endif
 #ifndef VKATTN_KEYS_BY_ADDRESS
 #define VKATTN_KEYS_BY_ADDRESS false
 #endif
@@ -68,7 +71,8 @@
   }
 
 #define VKATTN_QUANTISED_INPUT VKATTN_NO_QUANTISED_INPUT
-VKATTN_INPUT(query, VKATTN_BINDING_QUERY, kQueryType, kHeadDim, kQueryDimStride, kQueryVectorLoads, false)
+VKATTN_INPUT(query, VKATTN_BINDING_QUERY, kQueryType, kHeadDim, kQueryDimStride, kQueryVectorLoads,
+             VKATTN_QUERIES_BY_ADDRESS)
 #undef VKATTN_QUANTISED_INPUT
 #define VKATTN_QUANTISED_INPUT VKATTN_QUANTISED_KEYS
 VKATTN_INPUT(key, VKATTN_BINDING_KEY, kKeyType, kHeadDim, kKeyDimStride, kKeyVectorLoads, VKATTN_KEYS_BY_ADDRESS)

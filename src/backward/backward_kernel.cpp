@@ -91,6 +91,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
     return is_cpu ? masked_step_on_cpu(attention, capabilities, count, full) : kFewMasked;
   };
   const bool wide = loads_wide(capabilities);
+  const bool by_address = reads_by_address(capabilities, 4);
   const auto shader = [&](std::string_view base) {
     return wide ? message(base, "_wide") : backward_shader(desc, capabilities, base);
   };
@@ -100,6 +101,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   kernel.rows.constants = {{VKATTN_SPEC_STEP_ROWS, owned},
                            {VKATTN_SPEC_LANE_KEYS, visited_keys},
                            {VKATTN_SPEC_LANE_KEYS_FIRST, wide ? 1U : 0U},
+                           {VKATTN_SPEC_LANE_BY_ADDRESS, by_address ? 1U : 0U},
                            {VKATTN_SPEC_MASKED_STEP, masked(attention.kv_length, visited_keys)},
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.row_tile = threads * owned;
@@ -107,9 +109,14 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   kernel.keys.workgroup_size = threads;
   kernel.keys.constants = {{VKATTN_SPEC_STEP_KEYS, owned},
                            {VKATTN_SPEC_STEP_ROWS, visited_rows},
+                           {VKATTN_SPEC_LANE_BY_ADDRESS, by_address ? 1U : 0U},
                            {VKATTN_SPEC_MASKED_STEP, masked(packed_rows(attention), visited_rows)},
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.key_tile = threads * owned;
+  if (by_address) {
+    kernel.rows.by_address = {VKATTN_BINDING_KEY, VKATTN_BINDING_VALUE};
+    kernel.keys.by_address = {VKATTN_BINDING_QUERY, VKATTN_BINDING_GRAD_OUTPUT};
+  }
   kernel.key_sums_in_workspace = true;
   kernel.keeps_deltas = kernel.avoids_shared_sets = is_cpu;
   if (is_cpu) kernel.pair_tile = kernel.key_tile;

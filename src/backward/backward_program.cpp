@@ -161,6 +161,9 @@ ProgramDesc program_without_passes(const Request& request, const TensorWindows& 
   const BackwardLayout& layout = request.layout;
   ProgramDesc program = program_of_inputs(attention, whole);
   program.layout().binding_count = VKATTN_BACKWARD_BINDING_COUNT;
+  for (const PassConfig* const pass : {&request.kernel.rows, &request.kernel.keys}) {
+    add_addresses(pass->by_address, program.layout());
+  }
   program.workspace_bytes = layout.workspace_bytes;
   add_dropout_words(program);
   ProgramSet set;

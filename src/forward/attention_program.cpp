@@ -3,6 +3,7 @@
 
 #include <vkattn/score_shaders.hpp>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -89,6 +90,16 @@ ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code, Sp
   pass.by_address = config.by_address;
   pass.barrier = kAfterPasses;
   return pass;
+}
+
+void add_addresses(std::span<const std::uint32_t> bindings, ProgramLayout& layout) {
+  static_assert(sizeof(AttentionParams) % sizeof(std::uint64_t) == 0);
+  for (const std::uint32_t binding : bindings) {
+    const auto has = [&](const AddressWord& word) { return word.binding == binding; };
+    if (std::ranges::any_of(layout.push_addresses, has)) continue;
+    layout.push_addresses.push_back({binding, layout.push_constant_bytes});
+    layout.push_constant_bytes += sizeof(std::uint64_t);
+  }
 }
 
 DropoutWords dropout_words(const AttentionTensors& tensors) noexcept {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "attention/window.hpp"
@@ -40,6 +41,10 @@ void add_dropout_words(ProgramDesc& program);
 /// Before each pass: earlier passes have written to the workspace, or in place.
 inline constexpr PassBarrier kAfterPasses{VK_ACCESS_SHADER_WRITE_BIT,
                                           VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+
+/// Lets passes of a layout reach these bindings by addresses, which come behind its push constants. Bindings
+/// that have one already are left.
+void add_addresses(std::span<const std::uint32_t> bindings, ProgramLayout& layout);
 
 /// A pass by its configuration, which waits for those before it.
 [[nodiscard]] ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code,

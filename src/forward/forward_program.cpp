@@ -11,7 +11,6 @@
 #include "forward/gather.hpp"
 #include "forward/params.hpp"
 #include "kernels/specialization.hpp"
-#include "shared/lane_decode_tile.h"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/shader_code.hpp"
 
@@ -63,25 +62,23 @@ Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shade
   return ShaderCode(*words);
 }
 
-// K's and V's addresses, behind the parameters, and if tiles have parts of the workspace, that of each kind
-// of part.
-void add_addresses(const KernelConfig& config, ProgramLayout& layout) {
+// The addresses that the kernel's shader declares itself, behind the parameters.
+void add_own_addresses(const KernelConfig& config, ProgramLayout& layout) {
   static_assert(sizeof(AttentionParams) % sizeof(std::uint64_t) == 0);
-  constexpr std::uint32_t kBindings[] = {VKATTN_BINDING_KEY, VKATTN_BINDING_VALUE, VKATTN_BINDING_PARTIALS,
-                                         VKATTN_BINDING_PARTIALS, VKATTN_BINDING_PARTIALS};
-  const std::size_t count = config.tile_workspace_bytes != 0 ? std::size(kBindings) : 2;
-  for (const std::uint32_t binding : std::span(kBindings).first(count)) {
-    layout.push_addresses.push_back({binding, layout.push_constant_bytes});
+  for (const OwnAddress& address : config.own_addresses) {
+    layout.push_addresses.push_back({address.binding, layout.push_constant_bytes});
     layout.push_constant_bytes += sizeof(std::uint64_t);
   }
 }
 
-// What is added to these addresses. Without tiles' own parts nothing is (shared/lane_decode_tile.h).
-std::vector<std::uint64_t> address_offsets(const KernelConfig& config, const PlannedWindow& window) {
-  if (config.tile_workspace_bytes == 0) return {0, 0};
-  const std::uint64_t tiles = window.tile_byte;
-  return {0, std::uint64_t{0} - VKATTN_LANE_DECODE_VALUE_BACK, tiles, tiles - VKATTN_LANE_DECODE_WEIGHT_BACK,
-          tiles - VKATTN_LANE_DECODE_SUM_BACK};
+// What is added to these addresses.
+void add_address_offsets(const KernelConfig& config, const PlannedWindow& window,
+                         std::vector<std::byte>& push_constants) {
+  for (const OwnAddress& address : config.own_addresses) {
+    const bool of_tiles = address.binding == VKATTN_BINDING_PARTIALS;
+    const auto bytes = bytes_of((of_tiles ? window.tile_byte : 0) - address.bytes_back);
+    push_constants.insert(push_constants.end(), bytes.begin(), bytes.end());
+  }
 }
 
 Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned) {
@@ -146,12 +143,7 @@ ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout
   set.bindings = window_bindings(request.desc, layout.whole, window.tensors);
   bind_area(window.partials, set.bindings[VKATTN_BINDING_PARTIALS]);
   set.push_constants = bytes_of(window_params(request.desc, layout.split, window.window));
-  if (request.config.by_address) {
-    for (const std::uint64_t offset : address_offsets(request.config, window)) {
-      const std::vector<std::byte> bytes = bytes_of(offset);
-      set.push_constants.insert(set.push_constants.end(), bytes.begin(), bytes.end());
-    }
-  }
+  add_address_offsets(request.config, window, set.push_constants);
   if (has_features(request.desc)) {
     bind_features(request.desc, window, set.bindings);
     set.parameters = bytes_of(window_feature_params(request.desc, window));
@@ -206,7 +198,8 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
   if (has_features(request.desc)) add_dropout_words(program);
   program.sets.reserve(layout.windows.size());
   program.passes.reserve(passes.size() + 1);
-  if (request.config.by_address) add_addresses(request.config, program.layout());
+  add_addresses(request.config.by_address, program.layout());
+  add_own_addresses(request.config, program.layout());
   for (const PlannedWindow& window : layout.windows) {
     program.sets.push_back(program_set(request, layout, window));
   }

@@ -34,11 +34,21 @@ struct PassConfig {
   SpecializationValues constants;  ///< its own, beside those of all passes
   std::uint32_t workgroup_size = 0;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
-  bool by_address = false;                   ///< reads K and V by their addresses
+  std::vector<std::uint32_t> by_address;     ///< bindings that it reads by their buffers' addresses
   PassUnit unit = PassUnit::kTiles;
   std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
   /// Rough number of operations of a workgroup with kRows or kBlocks, so that no dispatch takes too long.
   double workgroup_flops = 0;
+};
+
+/// An address that a kernel's shader has in its push constants, behind the parameters: that of a binding's
+/// first byte (of its tiles' own parts in the workspace, if the binding is of partial results), less a
+/// number.
+struct OwnAddress {
+  std::uint32_t binding = 0;
+  std::uint64_t bytes_back = 0;
+
+  bool operator==(const OwnAddress&) const = default;
 };
 
 /// A kernel's choices for one problem on one device. Nothing changes it afterwards.
@@ -54,6 +64,7 @@ struct KernelConfig : PassConfig {
   bool uses_matrix_units = false;
   /// Bytes of the workspace that each tile of rows has to itself, for each part of the keys; 0: none.
   std::uint32_t tile_workspace_bytes = 0;
+  std::vector<OwnAddress> own_addresses;  ///< in the shader's order; by_address is for shaders without any
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
   /// Keys of a block of the block mask that the kernel skips by, its rows being rows_per_workgroup; 0: it
@@ -120,12 +131,12 @@ struct Kernel {
   return loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
 }
 
-/// Whether a kernel that reads K and V at one address for all lanes reads them by their buffers' addresses,
-/// which go behind its push constants.
-[[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities) {
-  constexpr std::size_t kBytes = sizeof(AttentionParams) + 2 * sizeof(std::uint64_t);
+/// Whether kernels of lane, which read tensors at one address for all lanes, read so many of them by their
+/// buffers' addresses, which go behind the push constants.
+[[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities, std::size_t tensors) {
+  const std::size_t bytes = sizeof(AttentionParams) + tensors * sizeof(std::uint64_t);
   return takes_long_steps(capabilities) && capabilities.buffer_addresses &&
-         capabilities.max_push_constants_bytes >= kBytes;
+         capabilities.max_push_constants_bytes >= bytes;
 }
 
 /// Whether many rows see the same keys, as far as positions decide. For few rows it is false: steps of lane

@@ -72,8 +72,9 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
                       ? feature_form(desc, "attention_lane_wide")
                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
   // Quantised rows gain nothing: their words are loaded one by one.
-  config.by_address =
-      reads_by_address(capabilities) && !is_quantised(desc.key.type) && !is_quantised(desc.value.type);
+  if (reads_by_address(capabilities, 2) && !is_quantised(desc.key.type) && !is_quantised(desc.value.type)) {
+    config.by_address = {VKATTN_BINDING_KEY, VKATTN_BINDING_VALUE};
+  }
   const bool has_vectors = has_vector_loads(desc.output, query_extents(desc, 1));
   config.constants = {{VKATTN_SPEC_LANE_ROWS, found->rows},
                       {VKATTN_SPEC_LANE_KEYS, found->keys},
@@ -81,7 +82,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
                       {VKATTN_SPEC_LANE_ONE_STEP, one_step ? 1U : 0U},
                       {VKATTN_SPEC_LANE_OUTPUT_VECTORS, has_vectors ? 1U : 0U},
                       {VKATTN_SPEC_LANE_KEYS_FIRST, capabilities.is_cpu() ? 1U : 0U},
-                      {VKATTN_SPEC_LANE_BY_ADDRESS, config.by_address ? 1U : 0U},
+                      {VKATTN_SPEC_LANE_BY_ADDRESS, config.by_address.empty() ? 0U : 1U},
                       {VKATTN_SPEC_TILES_IN_PAIRS, capabilities.is_cpu() ? 1U : 0U}};
   config.block_mask_keys = found->keys;
   config.summary = message(config.workgroup_size, " invocations a workgroup, ", found->rows,

@@ -1,6 +1,7 @@
 // Host half of the lane_decode kernel (shaders/lane/attention_lane_decode.comp): a CPU's vector reads
 // the keys of a few query rows.
 #include <algorithm>
+#include <array>
 
 #include "attention/features.hpp"
 #include "attention/tensor_rules.hpp"
@@ -72,6 +73,14 @@ std::uint32_t step_iterations(const AttentionDesc& desc, std::uint32_t keys, std
 
 constexpr std::uint32_t kVectorLanes = 8;
 
+// As VKATTN_ADDRESS_PARAMS names them there.
+constexpr std::array<OwnAddress, 5> kVectorAddresses{
+    {{VKATTN_BINDING_KEY, 0},
+     {VKATTN_BINDING_VALUE, VKATTN_LANE_DECODE_VALUE_BACK},
+     {VKATTN_BINDING_PARTIALS, 0},
+     {VKATTN_BINDING_PARTIALS, VKATTN_LANE_DECODE_WEIGHT_BACK},
+     {VKATTN_BINDING_PARTIALS, VKATTN_LANE_DECODE_SUM_BACK}}};
+
 // Vectors of a pass over dims: the most that divide a row, up to a number. 16-bit elements come two by two.
 std::uint32_t vectors_of_pass(std::int64_t dims, DataType type, std::uint32_t most) {
   const auto vectors = static_cast<std::uint32_t>(dims) / kVectorLanes;
@@ -103,9 +112,8 @@ std::uint32_t tile_words(const AttentionDesc& desc, const KernelConfig& config) 
 
 bool takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
   constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
-  constexpr std::size_t kPushedBytes = sizeof(AttentionParams) + 5 * sizeof(std::uint64_t);
-  return reads_by_address(capabilities) && capabilities.subgroup_size == kVectorLanes &&
-         capabilities.max_push_constants_bytes >= kPushedBytes &&
+  return reads_by_address(capabilities, kVectorAddresses.size()) &&
+         capabilities.subgroup_size == kVectorLanes &&
          capabilities.max_stage_storage_buffers >= storage_buffers(desc) + 2 && desc.head_dim <= kMostDims &&
          desc.value_dim <= kMostDims && has_whole_vectors(desc.key, desc.head_dim, key_extents(desc, 1)) &&
          has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));
@@ -133,7 +141,7 @@ void read_vectors(const AttentionDesc& desc, KernelConfig& config) {
   const std::uint32_t score_vectors = vectors_of_pass(desc.head_dim, desc.key.type, 8);
   const std::uint32_t value_vectors =
       vectors_of_pass(desc.value_dim, desc.value.type, most_value_vectors(rows));
-  config.by_address = true;
+  config.own_addresses.assign(kVectorAddresses.begin(), kVectorAddresses.end());
   config.tile_workspace_bytes = 4 * tile_words(desc, config);
   config.shared_bytes = 0;
   config.shader = feature_form(desc, "attention_lane_decode_addresses");

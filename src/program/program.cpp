@@ -38,6 +38,16 @@ std::vector<std::size_t> distinct_passes(const ProgramDesc& program) {
   return distinct;
 }
 
+// Before bindings become slots.
+void reach_by_address(const ProgramLayout& layout, const ProgramPass& pass,
+                      std::vector<std::uint32_t>& words) {
+  std::vector<AddressWord> addresses;
+  for (const AddressWord& word : layout.push_addresses) {
+    if (std::ranges::find(pass.by_address, word.binding) != pass.by_address.end()) addresses.push_back(word);
+  }
+  if (!addresses.empty()) static_cast<void>(use_buffer_addresses(words, addresses));
+}
+
 }  // namespace
 
 std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes& modes) {
@@ -50,7 +60,8 @@ std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes&
       add(value.value);
     }
     add(pass.required_subgroup_size);
-    add(pass.by_address ? 1 : 0);
+    add(static_cast<std::uint32_t>(pass.by_address.size()));
+    for (const std::uint32_t binding : pass.by_address) add(binding);
     add(pass.unrolls_on_cpus ? 1 : 0);
   }
   for (const bool mode :
@@ -209,9 +220,7 @@ Result<std::shared_ptr<const Pipeline>> Program::make_pipeline(const ProgramPass
   const UsedLayout& layout = layouts_[pass.layout];
   auto words = pass.code.words();
   if (!words) return words.error();
-  // By bindings: those that have slots of their own are the layout's.
-  if (pass.by_address)
-    static_cast<void>(use_buffer_addresses(*words, desc_.layouts[pass.layout].push_addresses));
+  reach_by_address(desc_.layouts[pass.layout], pass, *words);
   layout.slots.renumber(*words);
   leave_shared_memory_to_barriers(*words);
   // Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and

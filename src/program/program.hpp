@@ -123,7 +123,7 @@ struct ProgramLayout {
   std::optional<std::uint32_t>
       units_byte;  ///< of the push constants that a step's first_unit and unit_count go to
   std::vector<OffsetWord> push_offsets;
-  std::vector<AddressWord> push_addresses;  ///< of the push constants, for passes that are `by_address`
+  std::vector<AddressWord> push_addresses;  ///< of the push constants: shaders have them, or see by_address
   std::vector<OffsetWord> parameter_offsets;
   std::vector<CallWord> call_words;
 
@@ -146,7 +146,8 @@ struct ProgramPass {
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   std::optional<PassBarrier> barrier;        ///< before it, unless the pass is recorded first
   std::optional<PassBarrier> between{};      ///< before each further dispatch: they read and write one buffer
-  bool by_address = false;                   ///< reaches the bindings of the layout's push_addresses by these
+  /// Bindings that it reaches by the layout's push_addresses.
+  std::vector<std::uint32_t> by_address{};
   bool unrolls_on_cpus = false;  ///< even a shader with matrices, whose loops are kept on CPUs otherwise
   std::uint32_t layout = 0;
   std::shared_ptr<const Pipeline> pipeline{};  ///< if another program has it already

@@ -57,10 +57,7 @@ struct Declarations {
         functions_begin = instruction.begin;
         break;
       }
-      if (instruction.opcode() == spirv_op::kCapability) {
-        if (instruction.words.back() == kPhysicalAddresses) return false;
-        capabilities_end = instruction.end();
-      }
+      if (instruction.opcode() == spirv_op::kCapability) capabilities_end = instruction.end();
       const bool is_type = instruction.opcode() >= spirv_op::kTypeVoid &&
                            instruction.opcode() <= spirv_op::kTypeForwardPointer;
       if (is_type && types_begin == 0) types_begin = instruction.begin;

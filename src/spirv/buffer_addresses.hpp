@@ -21,9 +21,8 @@ struct AddressWord {
 /// each access by a descriptor, asked or not; an address has none. Views of a buffer as elements of 8 or 16
 /// bits keep the descriptor, as SPIR-V makes a pointer to such elements only where arithmetic in them is
 /// enabled. The addresses lie behind the push constants that the shader declares. False, with the words as
-/// they were, where the shader has no such buffers or no push constants, has addresses of its own, uses
-/// matrices, does with a buffer what addresses have no like of, or is of a form that the project's compilers
-/// do not make.
+/// they were, where the shader has no such buffers or no push constants, uses matrices, does with a buffer
+/// what addresses have no like of, or is of a form that the project's compilers do not make.
 [[nodiscard]] bool use_buffer_addresses(std::vector<std::uint32_t>& spirv,
                                         std::span<const AddressWord> addresses);
 

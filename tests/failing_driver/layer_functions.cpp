@@ -157,6 +157,7 @@ struct Entry {
   X(vkCmdBeginDebugUtilsLabelEXT)         \
   X(vkCmdEndDebugUtilsLabelEXT)           \
   X(vkCmdPushDescriptorSetKHR)            \
+  X(vkGetBufferDeviceAddress)             \
   X(vkGetPipelineExecutablePropertiesKHR) \
   X(vkGetPipelineExecutableStatisticsKHR) \
   X(vkGetPipelineExecutableInternalRepresentationsKHR)

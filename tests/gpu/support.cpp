@@ -293,8 +293,10 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
                            .pipeline_cache = runtime.pipeline_cache(),
                            .max_dispatch_ns = options.max_dispatch_ns,
                            .kv_splits = options.kv_splits};
-  const UnrolledLoops unrolled(
-      are_long(options.kernel.starts_with("lane") ? LoopsOf::kLane : LoopsOf::kOthers, desc));
+  const UnrolledLoops unrolled(are_long(options.kernel == "lane_decode"      ? LoopsOf::kLaneDecode
+                                        : options.kernel.starts_with("lane") ? LoopsOf::kLane
+                                                                             : LoopsOf::kOthers,
+                                        desc));
   AttentionDesc whole = desc;
   if (options.score) whole.score_function = options.score->function;
   return AttentionPlan::create(options.device.value_or(runtime.device()), whole, plan_options);

@@ -3,6 +3,8 @@
 
 #include <vkattn/attention.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -11,18 +13,33 @@ namespace vkattn::tests {
 
 /// The kind of plan, which decides how long the loops of its invocations are.
 enum class LoopsOf : std::uint8_t {
-  kLane,       ///< attention with the kernel lane
-  kGradients,  ///< gradients with any kernel, after a forward pass with lane
-  kOthers,     ///< attention with other kernels, whose threads share the keys
+  kLane,        ///< attention with the kernel lane
+  kLaneDecode,  ///< attention with the kernel lane_decode, whose steps have 64 keys, however few there are
+  kGradients,   ///< gradients with any kernel, after a forward pass with lane
+  kOthers,      ///< attention with other kernels, whose threads share the keys
 };
 
-/// Whether keys times dims are so many that the invocations need UnrolledLoops.
+/// Whether loops over keys, rows and dims are so long that the invocations need UnrolledLoops.
 [[nodiscard]] inline bool are_long(LoopsOf loops, const AttentionDesc& given) {
   const AttentionDesc desc = given.resolved();
-  const double elements =
-      static_cast<double>(desc.kv_length) * static_cast<double>(desc.head_dim + desc.value_dim);
-  if (loops == LoopsOf::kLane) return elements >= 4e3;
-  return elements >= (loops == LoopsOf::kGradients ? 5e3 : 8e4);
+  const auto keys = static_cast<double>(desc.kv_length);
+  const auto head_dim = static_cast<double>(desc.head_dim), value_dim = static_cast<double>(desc.value_dim);
+  // Rows of a KV head.
+  const auto rows =
+      static_cast<double>(desc.query_length * (desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1)));
+  const double elements = keys * (head_dim + value_dim);
+  switch (loops) {
+    case LoopsOf::kLane:
+      return elements >= 4e3;
+    case LoopsOf::kLaneDecode:
+      // Iterations for a row and a dim of a step, counted in the shader: 17 over keys and 10 over values.
+      return std::ceil(keys / 64) * std::min(rows, 8.0) * (17 * head_dim + 10 * value_dim) >= 4e4;
+    case LoopsOf::kGradients:
+      // Keys visit all rows, in two products.
+      return elements >= 5e3 || rows * (head_dim + value_dim) >= 1e4;
+    default:
+      return elements >= 8e4;
+  }
 }
 
 /// While an object lives, a driver may unroll the loops of new shaders, as it may without the layer.

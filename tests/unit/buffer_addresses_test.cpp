@@ -105,10 +105,6 @@ TEST(BufferAddressesTest, WhatHasNoLikeByAddressesStaysAsItIs) {
   constexpr std::array kOtherBinding{AddressWord{2, 8}};
   Words words = module_with(kReach);
   EXPECT_FALSE(use_buffer_addresses(words, kOtherBinding));
-  ASSERT_TRUE(use_buffer_addresses(words, kOne));
-  const Words with_addresses = words;
-  EXPECT_FALSE(use_buffer_addresses(words, kOne));
-  EXPECT_EQ(words, with_addresses);
 }
 
 /// Whether an instruction takes an element of 32 bits or more of one of these bindings by its descriptor.
