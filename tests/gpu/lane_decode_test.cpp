@@ -18,7 +18,7 @@ class LaneDecode : public GpuTest {
     EXPECT_TRUE(runs_right(runtime(), problem, options));
   }
   [[nodiscard]] static bool reads_vectors() {
-    return capabilities().subgroup_size == 8 && detail::reads_by_address(capabilities());
+    return capabilities().subgroup_size == 8 && detail::reads_by_address(capabilities(), 5);
   }
   /// NaN in each key and value that no row sees; the form is what is expected.
   static RunOptions with_form(bool by_vectors) {
