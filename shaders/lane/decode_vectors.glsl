@@ -1,8 +1,6 @@
 // The two products of lane_decode by vectors at addresses: lanes are dims in both, so K, V and Q are read as vectors of 8
-// elements that lie side by side. It is made for llvmpipe of Mesa 26.1 with vectors of 256 bits, and has subgroups of 8 lanes.
-//
-// SPIR-V has no such load. But llvmpipe reads a value at one address for all lanes as a scalar, and a choice among eight scalars
-// by constant lanes is what LLVM turns into one vector load (vector_of()). An address has no checks of bounds between the eight.
+// elements that lie side by side (lib/lane_vectors.glsl). It is made for llvmpipe of Mesa 26.1 with vectors of 256 bits, and has
+// subgroups of 8 lanes.
 //
 //   scores   a pass: kPassKeys keys x kRows rows, one vector of partial sums each. Then the lanes of 8 vectors are added
 //            crosswise (sum_of_eight()), and each lane has a score.
@@ -25,16 +23,13 @@
 #ifndef VKATTN_LANE_DECODE_VECTORS
 #define VKATTN_LANE_DECODE_VECTORS
 
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#extension GL_EXT_buffer_reference : require
-
 // The last three are of the window's tiles in the workspace: queries and places of keys, probabilities, sums.
 #define VKATTN_ADDRESS_PARAMS uint64_t key_address, value_address, tile_address, weight_address, sum_address;
 
 #include "lane/decode_rows.glsl"
+#include "lib/lane_vectors.glsl"
 #include "shared/lane_decode_tile.h"
 
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Elements { uvec4 quad[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer StagedQuads { uvec4 quad[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer StagedNumbers { float number[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer StagedWords { uint word[]; };
@@ -42,7 +37,6 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer StagedWords 
 layout(constant_id = VKATTN_SPEC_LANE_DECODE_SCORE_VECTORS) const uint kScoreVectors = 8;
 layout(constant_id = VKATTN_SPEC_LANE_DECODE_VALUE_VECTORS) const uint kChunk = 4;
 
-const uint kVector = 8;  // elements, and lanes
 const uint kPassKeys = VKATTN_LANE_DECODE_PASS_KEYS(kRows);
 const uint kLaneRows = kVector / kPassKeys;  // rows that a vector of scores has
 const uint kGroups = (kRows + kLaneRows - 1) / kLaneRows;
@@ -54,35 +48,13 @@ const uint kKeyPlaces = 0, kQueries = kStepKeys;
 const uint kWeights = VKATTN_LANE_DECODE_WEIGHT_BACK / 4, kValuePlaces = kWeights + kGroups * kLaneRows * kStepKeys;
 const uint kSums = VKATTN_LANE_DECODE_SUM_BACK / 4;
 
-bool upper_1, upper_2, upper_4;                     // bits of the lane
 uint64_t tile_at, weights_at, sums_at;              // of this tile
 uint64_t lane_tile_at, lane_weights_at, lane_sums_at;  // there, of the lane's own word in a vector
 uint64_t lane_scores_at;                            // the lane's score in a vector of sum_of_eight()
 
-uint vector_of(uvec4 a, uvec4 b) {
-  const uint p = upper_1 ? a.y : a.x, q = upper_1 ? a.w : a.z, r = upper_1 ? b.y : b.x, s = upper_1 ? b.w : b.z;
-  const uint t = upper_2 ? q : p, u = upper_2 ? s : r;
-  return upper_4 ? u : t;
-}
-
 float staged_vector(uint64_t at, uint quad) {
   StagedQuads words = StagedQuads(at);
   return uintBitsToFloat(vector_of(words.quad[quad], words.quad[quad + 1]));
-}
-
-// Vector i of those at an address. Two vectors of 16-bit elements are one of words, the even dims and then the odd ones.
-float vector_at(uint64_t at, uint first_quad, uint i, uint type) {
-  Elements row = Elements(at);
-  if (type == VKATTN_TYPE_FLOAT32) {
-    return uintBitsToFloat(vector_of(row.quad[first_quad + 2 * i], row.quad[first_quad + 2 * i + 1]));
-  }
-  const uint word = vector_of(row.quad[first_quad + i / 2 * 2], row.quad[first_quad + i / 2 * 2 + 1]);
-  const vec2 pair = decode_pair(word, type);
-  return i % 2 == 0 ? pair.x : pair.y;
-}
-
-uint dim_of(uint i, uint type) {
-  return type == VKATTN_TYPE_FLOAT32 ? i * 8 + lane() : i / 2 * 16 + lane() * 2 + i % 2;
 }
 
 // Stages the rows in K and V of the step's keys, in bytes.
@@ -98,19 +70,7 @@ void find_keys(TilePosition tile, int first_key, int key_end) {
   stage_barrier();  // they are complete
 }
 
-float pair_sum(float a, float b, bool upper, uint bit) {
-  return (upper ? b : a) + subgroupShuffleXor(upper ? a : b, bit);
-}
-
 float partial[kGroups * 8];
-
-// Lane l gets the sum over lanes of partial[first + l].
-float sum_of_eight(uint first) {
-  float b[4], c[2];
-  [[unroll]] for (uint i = 0; i < 4; ++i) b[i] = pair_sum(partial[first + 2 * i], partial[first + 2 * i + 1], upper_1, 1);
-  [[unroll]] for (uint i = 0; i < 2; ++i) c[i] = pair_sum(b[2 * i], b[2 * i + 1], upper_2, 2);
-  return pair_sum(c[0], c[1], upper_4, 4);
-}
 
 // The scores of kPassKeys keys.
 void score_pass(uint key) {
@@ -135,7 +95,9 @@ void score_pass(uint key) {
     pass += 1;
   } while (pass < kHeadDim / (8 * kScoreVectors));
   [[unroll]] for (uint g = 0; g < kGroups; ++g) {
-    StagedNumbers(lane_scores_at + uint64_t(key * 4)).number[kWeights + g * kLaneRows * kStepKeys] = sum_of_eight(g * 8);
+    StagedNumbers(lane_scores_at + uint64_t(key * 4)).number[kWeights + g * kLaneRows * kStepKeys] =
+        sum_of_eight(vec4(partial[g * 8], partial[g * 8 + 1], partial[g * 8 + 2], partial[g * 8 + 3]),
+                     vec4(partial[g * 8 + 4], partial[g * 8 + 5], partial[g * 8 + 6], partial[g * 8 + 7]));
   }
 }
 
@@ -216,10 +178,8 @@ void add_values(TilePosition tile, int first_key, int key_end, bool masked) {
   } while (chunk < kValueDim / (8 * kChunk));
 }
 
-void begin_lanes(TilePosition tile) {
-  upper_1 = (lane() & 1u) != 0;
-  upper_2 = (lane() & 2u) != 0;
-  upper_4 = (lane() & 4u) != 0;
+void find_places(TilePosition tile) {
+  begin_vectors();
   const uint row_tile = (params.first_tile + workgroup_number()) / (params.window_parts >> 16);
   const uint words = VKATTN_LANE_DECODE_TILE_WORDS(kRows, kLaneKeys, kHeadDim, kValueDim);
   const uint place = (row_tile * params.kv_splits + tile.split) * words * 4;
@@ -236,7 +196,7 @@ void begin_lanes(TilePosition tile) {
 
 // Stages scaled queries, their dims in the order of K's vectors, and sums of 0.
 void begin_stages(TilePosition tile) {
-  begin_lanes(tile);
+  find_places(tile);
   uint r = 0;
   [[dont_unroll]] do {
     const uint row = packed_row(tile, r);
