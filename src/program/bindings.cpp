@@ -170,8 +170,9 @@ void Program::fill_parameters(const ProgramSet& set, const BoundSet& bound, cons
 void Program::fill_push_constants(const ProgramStep& step, const BoundSet& bound,
                                   std::byte* target) const noexcept {
   const ProgramSet& set = desc_.sets[step.set];
-  std::memcpy(target, set.push_constants.data(), set.push_constants.size());
   const ProgramLayout& layout = desc_.layouts[set.layout];
+  std::memset(target, 0, layout.push_constant_bytes);
+  std::memcpy(target, set.push_constants.data(), set.push_constants.size());
   for (const OffsetWord& word : layout.push_offsets) {
     add_to_word(target + word.byte, bound.offsets[word.binding]);
   }

@@ -8,7 +8,7 @@
 namespace vkattn::detail {
 
 /// Where the address of a binding's first byte is: 64 bits of push constants, from a multiple of 8 on. It is
-/// added to what a set of the program has there.
+/// added to what a set of the program has there, which is 0 behind the set's own push constants.
 struct AddressWord {
   std::uint32_t binding = 0;
   std::uint32_t byte = 0;
