@@ -23,6 +23,8 @@
 #ifndef VKATTN_LANE_DECODE_VECTORS
 #define VKATTN_LANE_DECODE_VECTORS
 
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+
 // The last three are of the window's tiles in the workspace: queries and places of keys, probabilities, sums.
 #define VKATTN_ADDRESS_PARAMS uint64_t key_address, value_address, tile_address, weight_address, sum_address;
 

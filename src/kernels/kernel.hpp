@@ -92,6 +92,9 @@ struct Kernel {
 [[nodiscard]] std::vector<Kernel> ordered_kernels(const AttentionDesc& desc,
                                                   const Capabilities& capabilities);
 
+/// Whether the options ask for no split, so for no workspace.
+[[nodiscard]] bool asks_for_one_part(const PlanOptions& options);
+
 /// Refuses a problem whose loops the driver might end early, by a bound on their iterations. If the options
 /// ask for a number of parts, the keys are cut into these.
 [[nodiscard]] Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,

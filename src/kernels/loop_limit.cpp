@@ -107,6 +107,10 @@ Result<void> check_part_keys(const AttentionDesc& desc, const Capabilities& capa
                                ": ask for at least ", divide_up(visible, possible), ", or for 0"));
 }
 
+bool asks_for_one_part(const PlanOptions& options) {
+  return options.kv_splits == 1;
+}
+
 Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                               const KernelConfig& config, const PlanOptions& options) {
   const std::int64_t kv_splits = options.kv_splits;

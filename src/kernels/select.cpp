@@ -73,9 +73,9 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
   const std::vector<TileSizes> tiles =
       options.tile ? std::vector{*options.tile} : tiles_of(kernel, desc, capabilities, float16);
   auto config = (float16 ? kernel.configure_float16 : kernel.configure)(desc, capabilities, tiles);
-  // One part asks for no workspace (PlanOptions::kv_splits), and a build may lack the form that takes some.
+  // A build may lack the form that takes a workspace.
   if (config && config->tile_workspace_bytes != 0 &&
-      (options.kv_splits == 1 || !built_shader(shader_binaries(), config->shader))) {
+      (asks_for_one_part(options) || !built_shader(shader_binaries(), config->shader))) {
     Capabilities without = capabilities;
     without.buffer_addresses = false;
     config = kernel.configure(desc, without, tiles);
