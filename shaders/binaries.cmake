@@ -124,6 +124,7 @@ vkattn_shader(matmul_lane             core matmul/matmul_lane.comp    FORM 16bit
 vkattn_shader(matmul_lane_words       core matmul/matmul_lane.comp)
 vkattn_shader(matmul_lane_wide        core matmul/matmul_lane.comp    FORM 16bit wide)
 vkattn_shader(matmul_lane_decode_wide core matmul/matmul_lane_decode.comp FORM 16bit wide shuffles)
+vkattn_shader(matmul_lane_decode_addresses core matmul/matmul_lane_decode_vectors.comp FORM 16bit wide shuffles addresses)
 vkattn_shader(matmul_lane_decode_across_wide core matmul/matmul_lane_decode_across.comp FORM 16bit wide)
 vkattn_shader(matmul_tile             core matmul/matmul_tile.comp    FORM 16bit)
 vkattn_shader(matmul_tile_words       core matmul/matmul_tile.comp)

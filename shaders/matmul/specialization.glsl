@@ -23,7 +23,11 @@ layout(constant_id = VKATTN_MATMUL_SPEC_ROWS) const uint kRows = 8;
 layout(constant_id = VKATTN_MATMUL_SPEC_COLUMNS) const uint kColumns = 8;
 layout(constant_id = VKATTN_MATMUL_SPEC_INNER) const uint kInner = 8;
 
-layout(push_constant, std430) uniform PushConstants { MatmulParams params; };
+// A shader that reaches buffers by addresses of its own defines their names before it includes this.
+#ifndef VKATTN_ADDRESS_PARAMS
+#define VKATTN_ADDRESS_PARAMS
+#endif
+layout(push_constant, std430) uniform PushConstants { MatmulParams params; VKATTN_ADDRESS_PARAMS };
 
 // The number of this workgroup's unit among all, and whether it has one.
 uint first_unit_of_group(uint units_per_group) {

@@ -11,6 +11,7 @@
 #include "forward/gather.hpp"
 #include "forward/params.hpp"
 #include "kernels/specialization.hpp"
+#include "operation/own_addresses.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/shader_code.hpp"
 
@@ -60,25 +61,6 @@ Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shade
   const auto words = desc.score_function->binary(shader);
   if (!words) return words.error();
   return ShaderCode(*words);
-}
-
-// The addresses that the kernel's shader declares itself, behind the parameters.
-void add_own_addresses(const KernelConfig& config, ProgramLayout& layout) {
-  static_assert(sizeof(AttentionParams) % sizeof(std::uint64_t) == 0);
-  for (const OwnAddress& address : config.own_addresses) {
-    layout.push_addresses.push_back({address.binding, layout.push_constant_bytes});
-    layout.push_constant_bytes += sizeof(std::uint64_t);
-  }
-}
-
-// What is added to these addresses.
-void add_address_offsets(const KernelConfig& config, const PlannedWindow& window,
-                         std::vector<std::byte>& push_constants) {
-  for (const OwnAddress& address : config.own_addresses) {
-    const bool of_tiles = address.binding == VKATTN_BINDING_PARTIALS;
-    const auto bytes = bytes_of((of_tiles ? window.tile_byte : 0) - address.bytes_back);
-    push_constants.insert(push_constants.end(), bytes.begin(), bytes.end());
-  }
 }
 
 Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned) {
@@ -143,7 +125,10 @@ ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout
   set.bindings = window_bindings(request.desc, layout.whole, window.tensors);
   bind_area(window.partials, set.bindings[VKATTN_BINDING_PARTIALS]);
   set.push_constants = bytes_of(window_params(request.desc, layout.split, window.window));
-  add_address_offsets(request.config, window, set.push_constants);
+  const auto first_byte_of = [&](std::uint32_t binding) {
+    return binding == VKATTN_BINDING_PARTIALS ? window.tile_byte : 0;
+  };
+  add_address_offsets(request.config.own_addresses, first_byte_of, set.push_constants);
   if (has_features(request.desc)) {
     bind_features(request.desc, window, set.bindings);
     set.parameters = bytes_of(window_feature_params(request.desc, window));
@@ -199,7 +184,7 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
   program.sets.reserve(layout.windows.size());
   program.passes.reserve(passes.size() + 1);
   add_addresses(request.config.by_address, program.layout());
-  add_own_addresses(request.config, program.layout());
+  add_own_addresses(request.config.own_addresses, program.layout());
   for (const PlannedWindow& window : layout.windows) {
     program.sets.push_back(program_set(request, layout, window));
   }

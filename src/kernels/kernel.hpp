@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "attention/params.hpp"
+#include "kernels/own_address.hpp"
 #include "spirv/specialization.hpp"
 
 namespace vkattn::detail {
@@ -39,16 +40,6 @@ struct PassConfig {
   std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
   /// Rough number of operations of a workgroup with kRows or kBlocks, so that no dispatch takes too long.
   double workgroup_flops = 0;
-};
-
-/// An address that a kernel's shader has in its push constants, behind the parameters: that of a binding's
-/// first byte (of its tiles' own parts in the workspace, if the binding is of partial results), less a
-/// number.
-struct OwnAddress {
-  std::uint32_t binding = 0;
-  std::uint64_t bytes_back = 0;
-
-  bool operator==(const OwnAddress&) const = default;
 };
 
 /// A kernel's choices for one problem on one device. Nothing changes it afterwards.
@@ -124,22 +115,9 @@ struct Kernel {
   return std::max(2U, 256 / threads);
 }
 
-/// Whether a CPU implementation has the forms with 64-bit loads (`_wide`).
-[[nodiscard]] inline bool loads_wide(const Capabilities& capabilities) {
-  return capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
-}
-
-/// CPU implementations that gain from long steps of lane and from lane_decode: lavapipe from Mesa 25 on.
-[[nodiscard]] inline bool takes_long_steps(const Capabilities& capabilities) {
-  return loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
-}
-
-/// Whether kernels of lane, which read tensors at one address for all lanes, read so many of them by their
-/// buffers' addresses, which go behind the push constants.
+/// reads_by_address() behind the push constants of attention.
 [[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities, std::size_t tensors) {
-  const std::size_t bytes = sizeof(AttentionParams) + tensors * sizeof(std::uint64_t);
-  return takes_long_steps(capabilities) && capabilities.buffer_addresses &&
-         capabilities.max_push_constants_bytes >= bytes;
+  return reads_by_address(capabilities, tensors, sizeof(AttentionParams));
 }
 
 /// Whether many rows see the same keys, as far as positions decide. For few rows it is false: steps of lane

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/own_address.hpp"
 #include "kernels/select.hpp"
 #include "spirv/specialization.hpp"
 
@@ -60,6 +61,7 @@ struct MatmulConfig {
   std::uint32_t required_subgroup_size = 0;
   bool uses_matrix_units = false;
   std::uint32_t block_rows = 0, block_columns = 0;  ///< of a workgroup
+  std::vector<OwnAddress> own_addresses;            ///< in the shader's order
   std::string summary;                              ///< for describe(): block sizes in words
 };
 

@@ -1,17 +1,20 @@
 // Host half of the lane_decode kernel for matrix multiplication: a CPU's vector reads the other matrix of a
 // product of a few rows or columns. The form depends on how that matrix lies: in lines of its inner dimension
-// (shaders/matmul/matmul_lane_decode.comp), or across, in lines of its outer one
-// (matmul_lane_decode_across.comp).
+// (shaders/matmul/matmul_lane_decode_vectors.comp, or matmul_lane_decode.comp where that form cannot read
+// it), or across, in lines of its outer one (matmul_lane_decode_across.comp).
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
-#include "kernels/kernel.hpp"
+#include "kernels/own_address.hpp"
 #include "kernels/subgroup_size.hpp"
 #include "matmul/matmul_kernel.hpp"
+#include "matmul/matmul_tensors.hpp"
 #include "shared/matmul_constants.h"
 #include "shared/shared_memory.h"
 
@@ -19,18 +22,56 @@ namespace vkattn::detail {
 
 namespace {
 
+enum class Form : std::uint8_t { kVectors, kSharedInner, kOwnRows };
+
+constexpr std::uint32_t kVectorLanes = 8;
+constexpr std::uint32_t kShortStep = 4;  // vectors of inner, so that each type has whole words or blocks
+
+// As VKATTN_ADDRESS_PARAMS names them.
+constexpr std::array<OwnAddress, 2> kVectorAddresses{
+    {{VKATTN_MATMUL_BINDING_A, 0}, {VKATTN_MATMUL_BINDING_B, 0}}};
+
 bool lies_across(const MatmulView& view) {
   return view.a.loads == VKATTN_MATMUL_LOADS_OUTER;
 }
 
-// Sums are private, and a step's multiply-adds are all written out. A lane reads quantised elements by whole
-// blocks, and a matrix that lies across by quads of rows.
-bool is_possible_step(const MatmulTile& tile, const MatmulView& view, DataType type) {
+// Whether each line of the inner dimension begins at a word of 32 bits.
+bool has_words(const MatmulOperand& operand, const MatmulDesc& desc) {
+  const MatrixDesc& matrix = matrix_of(operand, desc);
+  if (element_bytes(matrix.type) != 2) return true;
+  const auto even = [](std::int64_t extent, std::int64_t stride) { return extent <= 1 || stride % 2 == 0; };
+  return matrix.alignment_bytes >= 4 && even(desc.batch, operand.batch_stride) &&
+         even(operand.outer, operand.outer_stride);
+}
+
+bool takes_vectors(const MatmulView& view, const MatmulDesc& desc, const Capabilities& capabilities) {
+  const DataType a = matrix_of(view.a, desc).type, b = matrix_of(view.b, desc).type;
+  const bool a_in_lines = block_elements(a) > 1 || (view.a.inner_stride == 1 && has_words(view.a, desc));
+  const bool b_in_lines = view.b.type != VKATTN_MATMUL_TYPE_ONES && block_elements(b) == 1 &&
+                          view.b.inner_stride == 1 && has_words(view.b, desc);
+  return a_in_lines && b_in_lines &&
+         reads_by_address(capabilities, kVectorAddresses.size(), sizeof(MatmulParams)) &&
+         capabilities.subgroup_size == kVectorLanes;
+}
+
+// Best first.
+std::vector<Form> forms_of(const MatmulView& view, const MatmulDesc& desc, const Capabilities& capabilities) {
+  if (lies_across(view)) return {Form::kOwnRows};
+  if (!takes_vectors(view, desc, capabilities)) return {Form::kSharedInner};
+  return {Form::kVectors, Form::kSharedInner};
+}
+
+// Sums are private, and a step's multiply-adds are all written out. Lanes that share inner read quantised
+// elements by whole blocks, and a matrix that lies across is read by quads of rows.
+bool is_possible_step(const MatmulTile& tile, Form form, DataType type) {
   const auto block = static_cast<std::uint32_t>(block_elements(type));
-  const std::uint32_t fewest_rows = lies_across(view) ? 4 : 1;
-  const std::uint32_t most_rows = lies_across(view) ? 32 : 16;
-  return tile.threads == 0 && is_power(tile.rows, fewest_rows, most_rows) && tile.columns >= 1 &&
-         tile.columns <= 8 && is_power(tile.inner, 4, 32) && (block == 1 || tile.inner == block) &&
+  const bool takes_rows = form == Form::kVectors   ? is_power(tile.rows, 1, 8)
+                          : form == Form::kOwnRows ? is_power(tile.rows, 4, 32)
+                                                   : is_power(tile.rows, 1, 16);
+  const bool takes_inner = form == Form::kVectors
+                               ? is_power(tile.inner, kShortStep, 16)
+                               : is_power(tile.inner, 4, 32) && (block == 1 || tile.inner == block);
+  return tile.threads == 0 && takes_rows && takes_inner && tile.columns >= 1 && tile.columns <= 8 &&
          tile.rows * tile.columns <= 64;
 }
 
@@ -61,6 +102,18 @@ void choose_shared_inner(const MatmulView& view, DataType type, const Capabiliti
               " lanes of ", config.tile.inner, " of inner a step", is_touched ? ", cache lines first" : "");
 }
 
+// The form by vectors. What is left behind the last step is read element by element, so steps are short where
+// long ones leave something.
+void choose_vectors(const MatmulView& view, const Capabilities& capabilities, MatmulConfig& config) {
+  if (view.inner % (std::int64_t{config.tile.inner} * kVectorLanes) != 0) config.tile.inner = kShortStep;
+  config.own_addresses.assign(kVectorAddresses.begin(), kVectorAddresses.end());
+  config.required_subgroup_size = required_subgroup_size(capabilities, kVectorLanes);
+  config.block_rows = config.tile.rows;
+  config.shader = "matmul_lane_decode_addresses";
+  config.summary = message(config.tile.rows, " rows x ", count_of(config.columns, "column"), " a subgroup, ",
+                           config.tile.inner, " vectors of inner a step, by addresses");
+}
+
 // The form whose lanes have rows of their own.
 void choose_own_rows(std::uint32_t lanes, MatmulConfig& config) {
   config.block_rows = config.tile.rows * lanes;
@@ -89,26 +142,26 @@ Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc, const 
   const auto columns = static_cast<std::uint32_t>(std::clamp<std::int64_t>(view.columns, 1, UINT32_MAX));
   std::uint32_t most = 0;
   std::optional<Result<void>> fits;
-  for (const MatmulTile& tile : tiles) {
-    if (!is_possible_step(tile, view, type)) continue;
-    most = std::max(most, tile.columns);
-    if (columns > tile.columns) continue;
-    const std::uint32_t shared_bytes =
-        lies_across(view) ? 0 : 4 * VKATTN_MATMUL_LANE_DECODE_STAGE(tile.rows, columns, *lanes);
-    fits = check_limits({shared_bytes, *lanes, 1}, capabilities);
-    if (!*fits) continue;
-    MatmulConfig config;
-    config.view = view;
-    config.tile = tile;
-    config.columns = columns;
-    config.workgroup_size = *lanes;
-    config.block_columns = columns;
-    if (lies_across(view)) {
-      choose_own_rows(*lanes, config);
-    } else {
-      choose_shared_inner(view, type, capabilities, *lanes, config);
+  for (const Form form : forms_of(view, desc, capabilities)) {
+    for (const MatmulTile& tile : tiles) {
+      if (!is_possible_step(tile, form, type)) continue;
+      most = std::max(most, tile.columns);
+      if (columns > tile.columns) continue;
+      const std::uint32_t shared_words =
+          form == Form::kSharedInner ? VKATTN_MATMUL_LANE_DECODE_STAGE(tile.rows, columns, *lanes) : 0;
+      fits = check_limits({4 * shared_words, *lanes, 1}, capabilities);
+      if (!*fits) continue;
+      MatmulConfig config;
+      config.view = view;
+      config.tile = tile;
+      config.columns = columns;
+      config.workgroup_size = *lanes;
+      config.block_columns = columns;
+      if (form == Form::kVectors) choose_vectors(view, capabilities, config);
+      if (form == Form::kSharedInner) choose_shared_inner(view, type, capabilities, *lanes, config);
+      if (form == Form::kOwnRows) choose_own_rows(*lanes, config);
+      return config;
     }
-    return config;
   }
   if (fits) return no_block_fits(*fits);
   if (most == 0) return no_possible_tile(tiles);

@@ -11,6 +11,7 @@
 #include "kernels/split.hpp"
 #include "matmul/matmul_copies.hpp"
 #include "matmul/matmul_tensors.hpp"
+#include "operation/own_addresses.hpp"
 #include "operation/table_tensors.hpp"
 #include "program/dispatch_limits.hpp"
 #include "shared/matmul_constants.h"
@@ -131,6 +132,8 @@ void bind_workspace(std::uint64_t first_byte, std::uint64_t bytes, ProgramBindin
 void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
              const MatmulAreas& areas, ProgramDesc& program) {
   ProgramSet set = set_with(params_of(config.view, split));
+  add_address_offsets(
+      config.own_addresses, [](std::uint32_t) { return std::uint64_t{0}; }, set.push_constants);
   for (std::size_t i = 0; i < 2; ++i) {
     const MatmulOperand& operand = *operands_of(config.view)[i];
     ProgramBinding& binding = set.bindings[i == 0 ? VKATTN_MATMUL_BINDING_A : VKATTN_MATMUL_BINDING_B];
@@ -302,6 +305,7 @@ Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& c
   program.layout().binding_count = VKATTN_MATMUL_BINDING_COUNT;
   program.layout().push_constant_bytes = sizeof(MatmulParams);
   program.layout().units_byte = offsetof(MatmulParams, first_unit);
+  add_own_addresses(config.own_addresses, program.layout());
   if (Result<void> s = add_table_tensors<MatmulTensors>(
           desc, capabilities, ", so multiply fewer rows or columns at once", program);
       !s) {

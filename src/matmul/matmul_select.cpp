@@ -65,9 +65,10 @@ constexpr std::array kTable{
 
     // Rows share the few columns that are loaded; sums are at most 64. A lane reads whole blocks of quantised
     // elements. 32 rows are for a larger matrix that lies across: the longer the piece of each of its lines
-    // that a workgroup reads, the better.
+    // that a workgroup reads, the better. By vectors up to 8 rows are possible, and inner counts vectors.
     MatmulEntry{"lane_decode", true, false, {0, 32, 2, 8}},
     MatmulEntry{"lane_decode", true, false, {0, 16, 4, 4}},
+    MatmulEntry{"lane_decode", true, false, {0, 8, 4, 8}},
     MatmulEntry{"lane_decode", true, false, {0, 8, 8, 4}},
     MatmulEntry{"lane_decode", true, false, {0, 8, 8, 32}},
 
@@ -134,6 +135,11 @@ Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& des
   const std::vector<MatmulTile> tiles =
       options.matmul_tile ? std::vector{*options.matmul_tile} : matmul_tiles(kernel.name, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles, options.copies);
+  if (config && !config->own_addresses.empty() && !built_shader(shader_binaries(), config->shader)) {
+    Capabilities without = capabilities;
+    without.buffer_addresses = false;
+    config = kernel.configure(desc, without, tiles, options.copies);
+  }
   if (!config) return config;
   if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
   return named(*std::move(config), kernel.name);

@@ -10,6 +10,8 @@
 
 #include "gpu/support.hpp"
 #include "harness/matmul_run.hpp"
+#include "kernels/own_address.hpp"
+#include "matmul/matmul_tensors.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -30,13 +32,28 @@ void set_types(MatmulDesc& desc, DataType a, DataType b, DataType output) {
 }
 
 /// Options ask for the forms of a kernel that the tile table would not choose on a CPU. The parameter is a
-/// kernel, or the kernel matrix with two stages.
+/// kernel, the kernel matrix with two stages, or lane_decode where buffers have addresses; lane_decode itself
+/// runs where they have none.
 class MatmulTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   static constexpr std::string_view kTwoStages = "matrix_in_two_stages";
+  static constexpr std::string_view kWithAddresses = "lane_decode_with_addresses";
 
   [[nodiscard]] static bool has_two_stages() { return GetParam() == kTwoStages; }
-  [[nodiscard]] static std::string kernel() { return has_two_stages() ? "matrix" : GetParam(); }
+  [[nodiscard]] static bool has_addresses() { return GetParam() == kWithAddresses; }
+  [[nodiscard]] static std::string kernel() {
+    if (has_addresses()) return "lane_decode";
+    return has_two_stages() ? "matrix" : GetParam();
+  }
+  [[nodiscard]] std::string reason_to_skip() const override {
+    const bool reads_vectors = capabilities().subgroup_size == 8 &&
+                               detail::reads_by_address(capabilities(), 2, sizeof(detail::MatmulParams));
+    return has_addresses() && !reads_vectors ? "the device reads no vectors by addresses" : "";
+  }
+  [[nodiscard]] static Device device() {
+    if (kernel() != "lane_decode" || has_addresses()) return runtime().device();
+    return device_with([](Capabilities& c) { c.buffer_addresses = false; });
+  }
 
   /// The type of a and b if a test does not set types.
   [[nodiscard]] static DataType operands() {
@@ -68,7 +85,7 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
     if (const std::string reason = reason_against(problem.desc); !reason.empty()) GTEST_SKIP() << reason;
     options.kernel = kernel();
     if (has_two_stages() && !options.matmul_tile) options.matmul_tile = MatmulTile{0, 16, 16, 8, 4, 2};
-    const auto plan = must(MatmulPlan::create(runtime().device(), problem.desc, options));
+    const auto plan = must(MatmulPlan::create(device(), problem.desc, options));
     SCOPED_TRACE(plan.describe());
     EXPECT_EQ(plan.kernel_name(), kernel());
     auto run = must(MatmulRun::create(runtime(), problem));
@@ -86,6 +103,12 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
     }
   }
 };
+
+/// Whether the larger matrix is read by vectors.
+void expect_vectors(const Device& device, const MatmulDesc& desc, bool expected) {
+  const auto plan = must(MatmulPlan::create(device, desc, {.kernel = "lane_decode"}));
+  EXPECT_EQ(has(plan.describe(), "vectors of inner a step, by addresses"), expected) << plan.describe();
+}
 
 TEST_P(MatmulTest, RaggedSizes) {
   struct Size {
@@ -262,6 +285,61 @@ TEST_P(MatmulTest, TheLargerMatrixLiesAcross) {
   EXPECT_TRUE(has(reason_against(odd), "b's columns, but it lies in neither")) << reason_against(odd);
 }
 
+/// Each pair of types; whole steps and what is left of them; lines that begin at any word; batches, parts,
+/// bias and sums that are added to.
+TEST_P(MatmulTest, VectorsAtAddresses) {
+  if (!has_addresses()) GTEST_SKIP() << "of lane_decode with addresses alone";
+  constexpr DataType kWeights[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
+                                   DataType::kQ8_0, DataType::kQ4_0};
+  constexpr std::int64_t kInner[] = {31, 32, 65, 128, 190, 9, 223, 320, 40, 64, 129};
+  std::vector<MatmulProblem> all;
+  for (const DataType weights : kWeights) {
+    for (const DataType type : kStoredTypes) {
+      for (const std::int64_t rows : {1, 2, 5, 8}) {
+        const bool blocks = block_elements(weights) > 1;
+        const std::int64_t listed = kInner[all.size() % std::size(kInner)];
+        const std::int64_t inner = blocks ? (listed + 31) / 32 * 32 : listed;
+        const std::int64_t line = inner + inner % 2 + 2;
+        MatmulDesc desc = sizes(rows, 8 * rows + 11, inner, 1 + rows % 3);
+        set_types(desc, type, weights, type);
+        desc.a.strides = MatrixStrides{line * rows, line, 1};
+        if (!blocks) desc.b.strides = MatrixStrides{line * desc.columns, 1, line};
+        if (!blocks) desc.a.alignment_bytes = desc.b.alignment_bytes = desc.output.alignment_bytes = 4;
+        desc.has_bias = rows > 1;
+        desc.accumulates = rows == 5;
+        all.push_back({desc, 22, blocks ? 0 : 2});
+      }
+    }
+  }
+  for (const MatmulProblem& problem : part_of(std::span<const MatmulProblem>(all))) {
+    expect_vectors(device(), problem.desc, true);
+    run(problem);
+    if (problem.desc.inner > 128) run(problem, {.inner_splits = 2});
+  }
+}
+
+/// Lines of 16-bit elements that begin inside a word, and elements apart, are read by the form without
+/// addresses.
+TEST_P(MatmulTest, NoVectorsInsideWords) {
+  if (!has_addresses()) GTEST_SKIP() << "of lane_decode with addresses alone";
+  for (const DataType type : kStoredTypes) {
+    MatmulDesc desc = fitted(sizes(3, 50, 75));
+    set_types(desc, type, type, DataType::kFloat32);
+    expect_vectors(device(), desc, type == DataType::kFloat32);
+    run({desc, 23});
+    desc.inner = 76;
+    desc.b.strides.reset();
+    desc = fitted(desc);
+    expect_vectors(device(), desc, true);
+    desc.a.alignment_bytes = desc.b.alignment_bytes = desc.output.alignment_bytes = 0;
+    expect_vectors(device(), desc, type == DataType::kFloat32);
+    run({desc, 23, 1});
+    desc.a.strides = MatrixStrides{0, 1, 3};
+    expect_vectors(device(), desc, false);
+    run({desc, 23, 1});
+  }
+}
+
 /// A product whose larger matrix is read ahead, cache line by cache line, of each type.
 TEST_P(MatmulTest, CacheLinesAreReadAhead) {
   if (kernel() != "lane_decode") GTEST_SKIP() << "of lane_decode alone";
@@ -270,9 +348,10 @@ TEST_P(MatmulTest, CacheLinesAreReadAhead) {
     if (type == DataType::kQ8_0 || type == DataType::kQ4_0) desc.b.strides.reset();
     desc.b.type = type;
     if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
-    const auto plan = must(MatmulPlan::create(runtime().device(), desc, {.kernel = kernel()}));
+    const auto plan = must(MatmulPlan::create(device(), desc, {.kernel = kernel()}));
     // A driver that may end loops gets no further one.
-    EXPECT_EQ(has(plan.describe(), "cache lines first"), capabilities().max_loop_iterations == 0)
+    EXPECT_EQ(has(plan.describe(), "cache lines first"),
+              capabilities().max_loop_iterations == 0 && !has_addresses())
         << plan.describe();
     run({desc, 18});
   }
@@ -318,10 +397,10 @@ TEST_P(MatmulTest, LongWorkIsCut) {
   for (const std::uint32_t parts : {1U, 3U}) {
     options.inner_splits = parts;
     options.max_dispatch_ns = 0;
-    const auto whole = must(MatmulPlan::create(runtime().device(), desc, options));
+    const auto whole = must(MatmulPlan::create(device(), desc, options));
     const double limit_ns = whole.dispatches().front().estimated_ns / 5;
     options.max_dispatch_ns = static_cast<std::uint64_t>(limit_ns);
-    const auto cut = must(MatmulPlan::create(runtime().device(), desc, options));
+    const auto cut = must(MatmulPlan::create(device(), desc, options));
     EXPECT_GT(cut.dispatches().size(), whole.dispatches().size() + 3);
     for (const DispatchInfo& dispatch : cut.dispatches()) {
       EXPECT_TRUE(dispatch.estimated_ns <= limit_ns || dispatch.tile_count == 1) << dispatch.estimated_ns;
@@ -345,7 +424,8 @@ TEST_P(MatmulTest, NothingToMultiply) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest,
-                         testing::Values("lane", "lane_decode", "tile", "matrix", "matrix_in_two_stages"),
+                         testing::Values("lane", "lane_decode", "lane_decode_with_addresses", "tile",
+                                         "matrix", "matrix_in_two_stages"),
                          [](const auto& each) { return std::string(each.param); });
 
 class MatmulPlans : public GpuTest {};
