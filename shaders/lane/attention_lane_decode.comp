@@ -10,7 +10,7 @@
 //
 // A subgroup's lanes exchange without a barrier of the workgroup, which would turn the shader into coroutines. There are two
 // forms of the two products, each with its budget: by gathers (decode_gathers.glsl), and by vectors at the addresses of K and
-// V (decode_vectors.glsl), which takes rows of whole vectors that are not quantised, in a third to a half of the time.
+// V (decode_vectors.glsl), which takes rows of whole vectors, in a third to two thirds of the time.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 

@@ -42,8 +42,6 @@ layout(constant_id = VKATTN_SPEC_LANE_DECODE_VALUE_VECTORS) const uint kChunk = 
 const uint kPassKeys = VKATTN_LANE_DECODE_PASS_KEYS(kRows);
 const uint kLaneRows = kVector / kPassKeys;  // rows that a vector of scores has
 const uint kGroups = (kRows + kLaneRows - 1) / kLaneRows;
-const uint kKeyScoreBytes = (kKeyType == VKATTN_TYPE_FLOAT32 ? 32 : 16) * kScoreVectors;
-const uint kValueChunkBytes = (kValueType == VKATTN_TYPE_FLOAT32 ? 32 : 16) * kChunk;
 
 // Places in words, of the part at tile_address, then of that at weight_address.
 const uint kKeyPlaces = 0, kQueries = kStepKeys;
@@ -59,15 +57,19 @@ float staged_vector(uint64_t at, uint quad) {
   return uintBitsToFloat(vector_of(words.quad[quad], words.quad[quad + 1]));
 }
 
+// Where rows do not count from the bound range, it is the tensor's first byte there (lib/tensors.glsl).
+uint first_bytes(uint offset, uint type) { return type >= VKATTN_TYPE_Q8_0 ? offset : 0; }
+
 // Stages the rows in K and V of the step's keys, in bytes.
 void find_keys(TilePosition tile, int first_key, int key_end) {
   stage_barrier();  // the last step's were read
   [[unroll]] for (uint u = 0; u < kLaneKeys; ++u) {
     const uvec2 slot = key_slot(tile.batch, source_key(lane_key(first_key, u), key_end));
-    const uint key_bytes = key_row_at(slot, tile.kv_head) * (kKeyType == VKATTN_TYPE_FLOAT32 ? 4 : 2);
-    const uint value_bytes = value_row_at(slot, tile.kv_head) * (kValueType == VKATTN_TYPE_FLOAT32 ? 4 : 2);
-    StagedWords(lane_tile_at).word[kKeyPlaces + u * kThreads] = key_bytes;
-    StagedWords(lane_weights_at).word[kValuePlaces + u * kThreads] = value_bytes;
+    const uint key_bytes = bytes_of(key_row_at(slot, tile.kv_head), kKeyType);
+    const uint value_bytes = bytes_of(value_row_at(slot, tile.kv_head), kValueType);
+    StagedWords(lane_tile_at).word[kKeyPlaces + u * kThreads] = key_bytes + first_bytes(params.key_offset, kKeyType);
+    StagedWords(lane_weights_at).word[kValuePlaces + u * kThreads] =
+        value_bytes + first_bytes(params.value_offset, kValueType);
   }
   stage_barrier();  // they are complete
 }
@@ -83,7 +85,7 @@ void score_pass(uint key) {
   uint pass = 0;
   [[dont_unroll]] do {
     const uint64_t queries = tile_at + uint64_t(pass * (kScoreVectors * 32));
-    const uint64_t dims = uint64_t(pass * kKeyScoreBytes);
+    const uint64_t dims = uint64_t(pass * bytes_of(kScoreVectors * 8, kKeyType));
     [[unroll]] for (uint i = 0; i < kScoreVectors; ++i) {
       float query[kRows];
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -147,7 +149,7 @@ void value_pass(uint key, uint64_t dims, bool masked) {
     float weight[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) weight[r] = StagedNumbers(staged).number[kWeights + r * kStepKeys + j];
     [[unroll]] for (uint i = 0; i < kChunk; ++i) {
-      const float value = vector_at(row, VKATTN_LANE_DECODE_VALUE_BACK / 16, i, kValueType);
+      const float value = vector_at(row, VKATTN_LANE_DECODE_VALUE_BACK, i, kValueType);
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
         const float product = weight[r] * value;
         chunk_sums[r * kChunk + i] += looks_for_hidden(masked) && weight[r] < 0.0 ? 0.0 : product;
@@ -166,7 +168,7 @@ void add_values(TilePosition tile, int first_key, int key_end, bool masked) {
       const float sum = staged_vector(sums_at + staged, (kSums + i / kChunk * kValueDim) / 4 + i % kChunk * 2);
       chunk_sums[i] = sum * row_rescale[i / kChunk];
     }
-    const uint64_t dims = uint64_t(chunk * kValueChunkBytes);
+    const uint64_t dims = uint64_t(chunk * bytes_of(kChunk * 8, kValueType));
     uint key = 0;
     [[dont_unroll]] do {
       value_pass(key, dims, masked);
@@ -199,6 +201,7 @@ void find_places(TilePosition tile) {
 // Stages scaled queries, their dims in the order of K's vectors, and sums of 0.
 void begin_stages(TilePosition tile) {
   find_places(tile);
+  const float scale = params.scale_log2 * (kKeyType == VKATTN_TYPE_FLOAT8_E4M3 ? key_scale_of(0, 0) : 1.0);
   uint r = 0;
   [[dont_unroll]] do {
     const uint row = packed_row(tile, r);
@@ -206,7 +209,7 @@ void begin_stages(TilePosition tile) {
     uint i = 0;
     [[dont_unroll]] do {
       const uint place = kQueries + r * kHeadDim + i * 8;
-      StagedNumbers(lane_tile_at + uint64_t(place * 4)).number[0] = query_at(source, dim_of(i, kKeyType)) * params.scale_log2;
+      StagedNumbers(lane_tile_at + uint64_t(place * 4)).number[0] = query_at(source, dim_of(i, kKeyType)) * scale;
       i += 1;
     } while (i * 8 < kHeadDim);
     r += 1;
@@ -221,7 +224,8 @@ void begin_stages(TilePosition tile) {
 
 void store_rows(TilePosition tile) {
   float inverse[kRows];
-  [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = finish_row(r);
+  const float scale = kValueType == VKATTN_TYPE_FLOAT8_E4M3 ? value_scale_of(0, 0) : 1.0;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = finish_row(r) * scale;
   uint i = 0;
   [[dont_unroll]] do {
     StagedNumbers own = StagedNumbers(lane_sums_at + uint64_t(i * 32));

@@ -13,6 +13,7 @@
 #include "shared/attention_constants.h"
 
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -45,33 +46,47 @@ uvec4 quad_at(Halves row, uint i) {
   return uvec4(word_at(row, i), word_at(row, i + 2), word_at(row, i + 4), word_at(row, i + 6));
 }
 
+// The bytes of whole blocks.
+uint bytes_of(uint elements, uint type) {
+  if (type == VKATTN_TYPE_FLOAT32) return elements * 4;
+  if (type == VKATTN_TYPE_Q8_0) return elements / 32 * (2 * kQ8BlockHalves);
+  if (type == VKATTN_TYPE_Q4_0) return elements / 32 * (2 * kQ4BlockHalves);
+  return type == VKATTN_TYPE_FLOAT8_E4M3 ? elements : elements * 2;
+}
+
 // Four vectors of quantised elements are one of words, each with the four dims of a lane. A block begins at an even byte, so its
-// words are read by halves; LLVM makes one load of these too.
+// words are read by halves; LLVM makes one load of these too. Elements of float8 come without the scale of their head.
 float quantised_vector_at(uint64_t at, uint first, uint i, uint type) {
+  if (type == VKATTN_TYPE_FLOAT8_E4M3) {
+    Elements row = Elements(at);
+    const uint quad = first / 16 + i / 4 * 2;
+    return decode_e4m3(vector_of(row.quad[quad], row.quad[quad + 1]) >> i % 4 * 8);
+  }
   const bool has_bytes = type == VKATTN_TYPE_Q8_0;
   Halves row = Halves(at);
   const uint block = first / 2 + i / 4 * (has_bytes ? kQ8BlockHalves : kQ4BlockHalves);
   const uvec4 low = quad_at(row, block + 1), high = has_bytes ? quad_at(row, block + 9) : low;
   uint bits = vector_of(low, high);
-  if (!has_bytes) bits = bits << nibble_shift ^ 0x80808080u;  // signed nibbles, at the upper end of the bytes
-  const int element = int(bits << 24 - i % 4 * 8) >> (has_bytes ? 24 : 28);
+  if (!has_bytes) bits = (bits << nibble_shift) ^ 0x80808080u;  // signed nibbles, at the upper end of the bytes
+  const int element = int(bits << (24 - i % 4 * 8)) >> (has_bytes ? 24 : 28);
   return float(element) * unpackHalf2x16(half_at(row, block)).x;
 }
 
-// Vector i of those at an address. Two vectors of 16-bit elements are one of words, the even dims and then the odd ones.
-float vector_at(uint64_t at, uint first_quad, uint i, uint type) {
-  if (type == VKATTN_TYPE_Q8_0 || type == VKATTN_TYPE_Q4_0) return quantised_vector_at(at, first_quad * 16, i, type);
+// Vector i of those at `first` bytes behind an address. Two vectors of 16-bit elements are one of words, the even dims and then
+// the odd ones.
+float vector_at(uint64_t at, uint first, uint i, uint type) {
+  if (type >= VKATTN_TYPE_Q8_0) return quantised_vector_at(at, first, i, type);
   Elements row = Elements(at);
-  if (type == VKATTN_TYPE_FLOAT32) {
-    return uintBitsToFloat(vector_of(row.quad[first_quad + 2 * i], row.quad[first_quad + 2 * i + 1]));
-  }
-  const uint word = vector_of(row.quad[first_quad + i / 2 * 2], row.quad[first_quad + i / 2 * 2 + 1]);
+  const uint quad = first / 16 + (type == VKATTN_TYPE_FLOAT32 ? i : i / 2) * 2;
+  const uint word = vector_of(row.quad[quad], row.quad[quad + 1]);
+  if (type == VKATTN_TYPE_FLOAT32) return uintBitsToFloat(word);
   const vec2 pair = decode_pair(word, type);
   return i % 2 == 0 ? pair.x : pair.y;
 }
 
 // The lane's dim in vector i.
 uint dim_of(uint i, uint type) {
+  if (type >= VKATTN_TYPE_Q8_0) return i / 4 * 32 + gl_SubgroupInvocationID * 4 + i % 4;
   return type == VKATTN_TYPE_FLOAT32 ? i * 8 + gl_SubgroupInvocationID : i / 2 * 16 + gl_SubgroupInvocationID * 2 + i % 2;
 }
 

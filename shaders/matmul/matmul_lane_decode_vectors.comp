@@ -30,7 +30,6 @@
 const uint kStep = kInner * kVector;           // elements
 const uint kFour = 4;                          // vectors of b that are read together, and of a quantised block
 const uint kSums = (kRows * kColumns + 7) / 8 * 8;
-const uint kBlockBytes = 2 * (kAType == VKATTN_TYPE_Q8_0 ? kQ8BlockHalves : kQ4BlockHalves);
 
 // Indices and addresses of the first elements of rows and columns that the part has. The last row or column stands for those
 // beyond it, which are not stored.
@@ -38,12 +37,6 @@ uint a_index[kRows], b_index[kColumns];
 uint64_t a_line[kRows], b_line[kColumns];
 float sums[kSums];
 uint pair_lane, half_word_lane;  // the lane's in second_of() and half_of()
-
-uint element_bytes(uint type) { return type == VKATTN_TYPE_FLOAT32 ? 4 : 2; }
-
-uint a_bytes(uint elements) {
-  return is_blocks(kAType) ? elements / 32 * kBlockBytes : elements * element_bytes(kAType);
-}
 
 // --- b, as 4 vectors of 32 elements in the order of a's vectors ---
 
@@ -138,11 +131,11 @@ void begin_lines(Block block) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     a_index[r] = a_outer(block.batch, min(block.first_row + r, params.rows - 1u));
     a_line[r] = a_address + (is_blocks(kAType) ? uint64_t(a_block(a_index[r], block.inner_begin)) * 2
-                                               : uint64_t(a_index[r] + block.inner_begin) * element_bytes(kAType));
+                                               : uint64_t(bytes_of(a_index[r] + block.inner_begin, kAType)));
   }
   [[unroll]] for (uint c = 0; c < kColumns; ++c) {
     b_index[c] = b_outer(block.batch, min(block.first_column + c, params.columns - 1u));
-    b_line[c] = b_address + uint64_t(b_index[c] + block.inner_begin) * element_bytes(kBType);
+    b_line[c] = b_address + uint64_t(bytes_of(b_index[c] + block.inner_begin, kBType));
   }
   [[unroll]] for (uint i = 0; i < kSums; ++i) sums[i] = 0.0;
 }
@@ -156,7 +149,7 @@ void main() {
   if (steps != 0) {
     uint step = 0;
     [[dont_unroll]] do {
-      add_products_of_step(uint64_t(step * a_bytes(kStep)), uint64_t(step * kStep * element_bytes(kBType)));
+      add_products_of_step(uint64_t(bytes_of(step * kStep, kAType)), uint64_t(bytes_of(step * kStep, kBType)));
       step += 1;
     } while (step < steps);
   }

@@ -10,8 +10,17 @@ namespace vkattn::detail {
 
 namespace {
 
-// With so many rows of one KV head or more, a CPU's vector is as well used by rows as by keys.
-constexpr std::int64_t kFewestRowsOfLane = 7;
+// Whether lane_decode is faster than lane on a CPU. lane has a row of one KV head in each lane, so it is fast
+// with 8 rows of float32 and with 16 rows, but not with quantised keys, which it reads element by element.
+bool prefers_lane_decode(const AttentionDesc& desc, const Capabilities& capabilities) {
+  // SwiftShader, without 64-bit loads, is faster with lane. On lavapipe before Mesa 25, which the limit of
+  // loops tells, two problems were timed, and one gained.
+  if (!takes_long_steps(capabilities)) return false;
+  const std::int64_t rows = packed_rows(desc);
+  if (!reads_key_vectors(desc, capabilities)) return rows <= 6;
+  if (is_quantised(desc.key.type) && is_quantised(desc.value.type)) return rows <= 24;
+  return rows <= 12 && (rows != 8 || desc.key.type != DataType::kFloat32);
+}
 
 }  // namespace
 
@@ -25,11 +34,7 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
   if (capabilities.is_cpu()) {
-    // SwiftShader, without 64-bit loads, is faster with lane. On lavapipe before Mesa 25, which the limit
-    // of loops tells, two problems were timed, and one gained.
-    const bool is_faster = takes_long_steps(capabilities);
-    if (packed_rows(desc) < kFewestRowsOfLane && is_faster)
-      return {lane_decode, lane, tile, decode, matrix, matrix2};
+    if (prefers_lane_decode(desc, capabilities)) return {lane_decode, lane, tile, decode, matrix, matrix2};
     return {lane, tile, decode, matrix, matrix2, lane_decode};
   }
   // A few rows fill no matrix, and are bound by memory rather than arithmetic.

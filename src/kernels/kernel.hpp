@@ -120,6 +120,9 @@ struct Kernel {
   return reads_by_address(capabilities, tensors, sizeof(AttentionParams));
 }
 
+/// Whether lane_decode reads K and V as vectors at their addresses, if it gets a workspace.
+[[nodiscard]] bool reads_key_vectors(const AttentionDesc& desc, const Capabilities& capabilities);
+
 /// Whether many rows see the same keys, as far as positions decide. For few rows it is false: steps of lane
 /// that suit a number of keys would only make more pipelines for a cache that grows.
 [[nodiscard]] inline bool rows_share_keys(const AttentionDesc& desc) {

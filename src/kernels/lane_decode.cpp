@@ -81,10 +81,16 @@ constexpr std::array<OwnAddress, 5> kVectorAddresses{
      {VKATTN_BINDING_PARTIALS, VKATTN_LANE_DECODE_WEIGHT_BACK},
      {VKATTN_BINDING_PARTIALS, VKATTN_LANE_DECODE_SUM_BACK}}};
 
-// Vectors of a pass over dims: the most that divide a row, up to a number. 16-bit elements come two by two.
+// Vectors that are one load of 32-bit words.
+std::uint32_t joined_vectors(DataType type) {
+  if (type == DataType::kFloat32) return 1;
+  return is_quantised(type) ? 4 : 2;
+}
+
+// Vectors of a pass over dims: the most that divide a row, up to a number, if joined vectors allow.
 std::uint32_t vectors_of_pass(std::int64_t dims, DataType type, std::uint32_t most) {
   const auto vectors = static_cast<std::uint32_t>(dims) / kVectorLanes;
-  const std::uint32_t step = type == DataType::kFloat32 ? 1 : 2;
+  const std::uint32_t step = joined_vectors(type);
   std::uint32_t pass = step;
   for (std::uint32_t n = step; n <= most; n += step) {
     if (vectors % n == 0) pass = n;
@@ -100,23 +106,14 @@ std::uint32_t most_value_vectors(std::uint32_t rows) {
 }
 
 bool has_whole_vectors(const TensorDesc& tensor, std::int64_t dims, const TensorExtents& extents) {
-  return !is_quantised(tensor.type) && dims % (tensor.type == DataType::kFloat32 ? 8 : 16) == 0 &&
-         has_vector_loads(tensor, extents);
+  return dims % (joined_vectors(tensor.type) * kVectorLanes) == 0 &&
+         (block_elements(tensor.type) > 1 || has_vector_loads(tensor, extents));
 }
 
 std::uint32_t tile_words(const AttentionDesc& desc, const KernelConfig& config) {
   const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
   const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
   return VKATTN_LANE_DECODE_TILE_WORDS(config.rows_per_workgroup, config.tile.keys, head_dim, value_dim);
-}
-
-bool takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
-  constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
-  return reads_by_address(capabilities, kVectorAddresses.size()) &&
-         capabilities.subgroup_size == kVectorLanes &&
-         capabilities.max_stage_storage_buffers >= storage_buffers(desc) + 2 && desc.head_dim <= kMostDims &&
-         desc.value_dim <= kMostDims && has_whole_vectors(desc.key, desc.head_dim, key_extents(desc, 1)) &&
-         has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));
 }
 
 // Each tile has its own part of the workspace, for each part of the keys. All are in one descriptor, for one
@@ -156,6 +153,15 @@ void read_vectors(const AttentionDesc& desc, KernelConfig& config) {
 
 }  // namespace
 
+bool reads_key_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
+  constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
+  return reads_by_address(capabilities, kVectorAddresses.size()) && capabilities.subgroup_shuffle &&
+         capabilities.subgroup_size == kVectorLanes &&
+         capabilities.max_stage_storage_buffers >= storage_buffers(desc) + 2 && desc.head_dim <= kMostDims &&
+         desc.value_dim <= kMostDims && has_whole_vectors(desc.key, desc.head_dim, key_extents(desc, 1)) &&
+         has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));
+}
+
 Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capabilities& capabilities,
                                            Tiles tiles) {
   if (std::none_of(tiles.begin(), tiles.end(), is_possible_step)) return no_possible_tile(tiles);
@@ -191,7 +197,7 @@ Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capa
                         {VKATTN_SPEC_LANE_DECODE_LOCKSTEP, takes_long_steps(capabilities) ? 1U : 0U}};
     config.summary = message(rows, rows == 1 ? " row" : " rows", ", ", threads, " lanes of ", tile.keys,
                              " keys a step", touches(desc, capabilities) ? ", cache lines first" : "");
-    if (takes_vectors(desc, capabilities) && has_room_for_tiles(desc, capabilities, config))
+    if (reads_key_vectors(desc, capabilities) && has_room_for_tiles(desc, capabilities, config))
       read_vectors(desc, config);
     return config;
   }

@@ -150,7 +150,9 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
     }
     return config;
   };
-  return select_first(ordered_kernels(desc, capabilities), options, "this problem", consider);
+  Capabilities ordering = capabilities;  // without the form that takes a workspace, as configure() has it
+  if (asks_for_one_part(options)) ordering.buffer_addresses = false;
+  return select_first(ordered_kernels(desc, ordering), options, "this problem", consider);
 }
 
 std::string describe_others(std::span<const KernelSupport> considered, std::string_view chosen) {

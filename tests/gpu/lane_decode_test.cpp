@@ -75,6 +75,25 @@ TEST_F(LaneDecode, ReadsVectorsAtAddresses) {
   }
 }
 
+/// Each quantised type, alone, with another one and with whole elements; tensors that do not begin with their
+/// buffer; odd numbers of blocks; the scales of heads; as above.
+TEST_F(LaneDecode, ReadsVectorsOfQuantisedRows) {
+  if (!reads_vectors()) GTEST_SKIP() << "the device reads no vectors by addresses";
+  for (const char* problem : part_of(
+           {"hq2 hkv2 1x200 d32 cache=q8_0 lse", "hq4 hkv1 1x303 d96 f16 cache=q8_0 shift=2 aligned=0",
+            "hq3 hkv1 1x131 d160 dv64 cache=q8_0 page=16 kv_lengths=130",
+            "hq8 hkv1 1x300 d128 cache=q8_0 lse",
+            "b3 hq4 hkv2 2x500 d64 cache=q8_0 ring=96 kv_lengths=500,33,0",
+            "hq2 hkv1 1x200 d32 dv96 cache=q4_0", "hq5 hkv1 1x333 d128 bf16 cache=q4_0 shift=1 aligned=0 lse",
+            "hq4 hkv1 1x999 d64 cache=q4_0 mask=f16:hqk hidden=0.4", "hq6 hkv2 1x257 d64 cache=e4m3 lse",
+            "hq7 hkv1 1x130 d96 dv32 f16 cache=e4m3 page=16", "hq4 hkv1 1x300 d64 key=q8_0 value=q4_0 sinks",
+            "hq4 hkv2 2x260 d64 key=q4_0 value=e4m3 dropout=0.3", "hq4 hkv1 1x300 d64 key=e4m3 value=f32",
+            "hq4 hkv1 1x300 d64 key=f16 value=q8_0 softcap=20", "hq13 hkv1 1x300 d64 cache=q8_0 lse",
+            "b2 hq4 hkv2 4x260 d64 cache=q8_0 causal align=bottom-right kv_lengths=260,2"})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, with_form(true)));
+  }
+}
+
 /// Tiles of several windows, which share what lies behind their results.
 TEST_F(LaneDecode, ReadsVectorsInWindows) {
   if (!reads_vectors()) GTEST_SKIP() << "the device reads no vectors by addresses";
@@ -98,11 +117,11 @@ TEST_F(LaneDecode, OnePartTakesNoWorkspace) {
   EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 1x200 d64 lse", options));
 }
 
-/// Rows that are no whole vectors, lie apart, begin elsewhere or have scales.
+/// Rows that are no whole vectors, lie apart or begin elsewhere.
 TEST_F(LaneDecode, GathersOtherRows) {
-  for (const char* problem :
-       part_of({"hq4 hkv1 1x200 d12 lse", "hq4 hkv1 1x200 d40 f16",
-                "hq4 hkv1 1x200 d64 f16 aligned=0 shift=1", "hq4 hkv1 1x200 d64 f16 cache=q8_0"})) {
+  for (const char* problem : part_of(
+           {"hq4 hkv1 1x200 d12 lse", "hq4 hkv1 1x200 d40 f16", "hq4 hkv1 1x200 d64 f16 aligned=0 shift=1",
+            "hq4 hkv1 1x200 d80 cache=e4m3", "hq4 hkv1 1x200 d64 cache=e4m3 aligned=0 shift=1"})) {
     EXPECT_TRUE(runs_right(runtime(), problem, with_form(false)));
   }
 }
