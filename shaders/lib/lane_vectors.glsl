@@ -13,6 +13,7 @@
 #include "shared/attention_constants.h"
 
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
