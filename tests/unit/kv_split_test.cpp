@@ -227,6 +227,37 @@ TEST(KvSplit, PartsAreCombinedInTheKernelWherePossible) {
   EXPECT_EQ(counted(kStep, narrow), 0) << "in several windows";
 }
 
+/// Of what tiles have to themselves, nothing lies where partial results do or beyond the area.
+TEST(KvSplit, TilesHaveTheirMemoryBehindThePartialResults) {
+  Capabilities cpu = changed(with_lanes(made_up_gpu(), 8), [](Capabilities& c) {
+    c.device_type = DeviceType::kCpu;
+    c.compute_units = 2;
+    c.subgroup_shuffle = c.shader_int64 = c.buffer_addresses = true;
+    c.max_push_constants_bytes = 256;
+  });
+  for (const std::uint32_t range : {1U << 27U, 1U << 18U}) {
+    cpu.max_storage_buffer_range = range;
+    for (const char* problem : {"1x4001 d64 lse", "b3 hq4 hkv4 2x900 d64", "hq32 hkv8 1x1024 d128 dv64"}) {
+      const AttentionDesc desc = parsed(problem).desc.resolved();
+      const PlanOptions options{.kernel = "lane_decode"};
+      const KernelConfig config = must(select_kernel(desc, cpu, options)).config;
+      ASSERT_NE(config.tile_workspace_bytes, 0U) << problem;
+      const LayoutRequest request{desc, cpu, config, options};
+      const ForwardLayout layout = must(lay_out(request));
+      for (const PlannedWindow& planned : layout.windows) {
+        const Window& window = planned.window;
+        const auto parts = static_cast<std::uint64_t>(layout.split.splits);
+        const auto row_bytes = 4 * (static_cast<std::uint64_t>(desc.value_dim) + 1);
+        const auto rows = static_cast<std::uint64_t>(window.batch * window.heads * window.rows);
+        const auto tiles = static_cast<std::uint64_t>(row_tiles(request, window));
+        EXPECT_GE(planned.tile_byte, layout.has_partials ? rows * parts * row_bytes : 0) << problem;
+        EXPECT_GE(planned.partials.bytes, planned.tile_byte + tiles * parts * config.tile_workspace_bytes)
+            << problem;
+      }
+    }
+  }
+}
+
 TEST(KvSplit, CutsOnlyWhatAWindowShows) {
   AttentionDesc desc = with_keys(131072);
   desc.window = {1023, 0};
