@@ -355,6 +355,7 @@ class Program : public std::enable_shared_from_this<Program> {
   [[nodiscard]] Result<void> check_range(const ProgramTensor& tensor, const BufferRange& range) const;
   [[nodiscard]] BoundSet resolve(const ProgramSet& set, const ProgramCall& call,
                                  const VkDescriptorBufferInfo& parameters) const;
+  void find_addresses(const ProgramLayout& layout, BoundSet& bound) const noexcept;
   [[nodiscard]] SlotBuffers in_slots(const BoundSet& bound, const Slots& slots) const noexcept;
   [[nodiscard]] const LayoutObjects& objects_of(const ProgramSet& set) const noexcept;
   /// The steps of an execution of the call, and of a slice of it.
