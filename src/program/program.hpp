@@ -317,7 +317,7 @@ class Program : public std::enable_shared_from_this<Program> {
   [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call,
                                     const RecordOptions& options = {}) const;
   /// Records one dispatch of a program with one step, with other push constants and as many workgroups,
-  /// ordered after what was recorded before it.
+  /// ordered after what was recorded before it. Addresses in push constants are those of the bindings.
   void record_dispatch(VkCommandBuffer commands, const BindingsState& bindings,
                        std::span<const std::byte> push_constants, std::uint32_t groups) const noexcept;
 
