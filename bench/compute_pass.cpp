@@ -8,10 +8,12 @@ namespace vkattn::bench {
 Result<ComputePass> ComputePass::create(const Runtime& runtime, const detail::ShaderCode& code,
                                         std::span<const detail::SpecializationValue> specialization,
                                         std::span<const BufferRange> buffers,
-                                        std::uint32_t push_constant_bytes) {
+                                        std::uint32_t push_constant_bytes,
+                                        std::span<const detail::AddressWord> addresses) {
   detail::ProgramDesc desc;
   desc.layout().binding_count = static_cast<std::uint32_t>(buffers.size());
   desc.layout().push_constant_bytes = push_constant_bytes;
+  desc.layout().push_addresses.assign(addresses.begin(), addresses.end());
   detail::ProgramSet set;
   set.push_constants.resize(push_constant_bytes);
   for (std::uint32_t i = 0; i < buffers.size(); ++i) {

@@ -16,11 +16,12 @@ namespace vkattn::bench {
 class ComputePass {
  public:
   /// Buffers take bindings 0, 1, 2 and so on of set 0. Each binding starts at the buffer's start and has
-  /// range.size bytes.
+  /// range.size bytes. Addresses of buffers go to the push constants where `addresses` says.
   [[nodiscard]] static Result<ComputePass> create(const Runtime& runtime, const detail::ShaderCode& code,
                                                   std::span<const detail::SpecializationValue> specialization,
                                                   std::span<const BufferRange> buffers,
-                                                  std::uint32_t push_constant_bytes);
+                                                  std::uint32_t push_constant_bytes,
+                                                  std::span<const detail::AddressWord> addresses = {});
 
   /// Records one dispatch of `groups` workgroups. It runs after everything that was recorded before it.
   void record(VkCommandBuffer commands, std::span<const std::byte> push_constants,

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -26,7 +28,11 @@ struct MultiplyAddParameters {
 
 struct CopyParameters {
   std::uint32_t vector_count = 0;
-  std::uint32_t never = 0;
+  std::uint32_t never =
+      0x5a5a5a5aU;  // random sums seldom equal it; if they do, one harmless vector is stored
+  std::uint32_t stores = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t source_address = 0;  // set by the program, for VKATTN_PEAK_READ_VECTORS
 };
 
 Result<detail::ShaderCode> shader_code(std::string_view name) {
@@ -94,6 +100,9 @@ Result<Peak> measure_multiply_add(const Runtime& runtime, const PeakProgress& pr
   return best;
 }
 
+constexpr std::uint64_t kMebibyte = 1ULL << 20U;
+constexpr std::uint32_t kVectorLanes = 8;  // of peak_read_vectors.comp
+
 /// One way of moving bytes: a variant of the copy kernel.
 struct CopyVariant {
   std::uint32_t mode = VKATTN_PEAK_COPY;
@@ -101,22 +110,49 @@ struct CopyVariant {
   std::uint32_t vectors = 1;
 
   [[nodiscard]] std::string name() const {
-    const char* const how = mode == VKATTN_PEAK_READ_UNIFORM ? " at one address a workgroup" : "";
+    const char* const how = mode == VKATTN_PEAK_READ_UNIFORM   ? " at one address a workgroup"
+                            : mode == VKATTN_PEAK_READ_VECTORS ? ", as vectors at an address"
+                                                               : "";
     return std::to_string(vectors) + " x 16 bytes a lane, workgroups of " + std::to_string(workgroup_size) +
            how;
   }
+  [[nodiscard]] std::uint64_t group_bytes() const { return std::uint64_t{16} * workgroup_size * vectors; }
 };
+
+/// The variants of a mode that suit the device.
+std::vector<CopyVariant> variants_of(std::uint32_t mode, const Capabilities& capabilities) {
+  if (mode == VKATTN_PEAK_READ_VECTORS) {
+    const bool has_vectors = capabilities.is_cpu() && capabilities.buffer_addresses &&
+                             capabilities.shader_int64 && capabilities.subgroup_size == kVectorLanes &&
+                             shader_code("peak_read_vectors").ok();
+    if (!has_vectors) return {};
+    return {{mode, kVectorLanes, 16}, {mode, kVectorLanes, 256}};
+  }
+  std::vector<CopyVariant> variants;
+  for (const std::uint32_t size : kWorkgroupSizes) {
+    if (!workgroup_fits(capabilities, size)) continue;
+    // Reading one address in a whole workgroup is fast only if a workgroup is one vector of a CPU.
+    if (mode == VKATTN_PEAK_READ_UNIFORM && (!capabilities.is_cpu() || size != kWorkgroupSizes.front()))
+      continue;
+    for (const std::uint32_t vectors : {1U, 8U}) variants.push_back({mode, size, vectors});
+  }
+  return variants;
+}
 
 /// The source and destination buffers of all memory rates.
 struct CopyBuffers {
   Buffer source;
   Buffer destination;
-  std::uint64_t bytes = 0;  ///< the size of each buffer
+  std::uint64_t bytes = 0;         ///< the size of each buffer, in whole MiB
+  std::uint32_t mebibyte_sum = 0;  ///< of the words of each MiB of the source, modulo 2^32
 };
+
+std::uint32_t sum_of(const std::vector<std::uint32_t>& words) {
+  return std::accumulate(words.begin(), words.end(), 0U);
+}
 
 Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
   const Capabilities& capabilities = runtime.device().capabilities();
-  constexpr std::uint64_t kMebibyte = 1ULL << 20U;
   CopyBuffers buffers;
   buffers.bytes = capabilities.is_cpu() ? 128 * kMebibyte : 512 * kMebibyte;
   buffers.bytes = std::min({buffers.bytes, capabilities.max_storage_buffer_range,
@@ -131,6 +167,7 @@ Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
   std::vector<std::uint32_t> piece(kMebibyte / sizeof(std::uint32_t));
   std::uint32_t state = 0x9e3779b9U;
   for (std::uint32_t& word : piece) word = state = state * 1664525U + 1013904223U;
+  buffers.mebibyte_sum = sum_of(piece);
   for (std::uint64_t at = 0; at < buffers.bytes; at += kMebibyte) {
     for (const Buffer* const buffer : {&buffers.source, &buffers.destination}) {
       const Result<void> status = runtime.write(*buffer, at, std::as_bytes(std::span(piece)));
@@ -140,27 +177,72 @@ Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
   return buffers;
 }
 
-/// Bytes per second of one variant. It moves `bytes` of each buffer that it touches.
-Result<double> memory_rate_of(const Runtime& runtime, const detail::ShaderCode& code,
-                              const CopyBuffers& buffers, const CopyVariant& variant, std::uint64_t bytes) {
-  const std::array<detail::SpecializationValue, 3> specialization = {
-      {{VKATTN_PEAK_WORKGROUP_SIZE_ID, variant.workgroup_size},
-       {VKATTN_PEAK_VECTORS_ID, variant.vectors},
-       {VKATTN_PEAK_COPY_MODE_ID, variant.mode}}};
+Result<ComputePass> make_copy_pass(const Runtime& runtime, const CopyBuffers& buffers,
+                                   const CopyVariant& variant) {
+  const bool by_vectors = variant.mode == VKATTN_PEAK_READ_VECTORS;
+  const Result<detail::ShaderCode> code = shader_code(by_vectors ? "peak_read_vectors" : "peak_copy");
+  if (!code.ok()) return code.error();
+  std::vector<detail::SpecializationValue> specialization = {
+      {VKATTN_PEAK_WORKGROUP_SIZE_ID, variant.workgroup_size}, {VKATTN_PEAK_VECTORS_ID, variant.vectors}};
+  std::vector<detail::AddressWord> addresses;
+  if (by_vectors) {
+    addresses.push_back({0, offsetof(CopyParameters, source_address)});
+  } else {
+    specialization.push_back({VKATTN_PEAK_COPY_MODE_ID, variant.mode});
+  }
   const std::array<BufferRange, 2> ranges = {buffers.source.range(), buffers.destination.range()};
-  const Result<ComputePass> pass =
-      ComputePass::create(runtime, code, specialization, ranges, sizeof(CopyParameters));
+  return ComputePass::create(runtime, *code, specialization, ranges, sizeof(CopyParameters), addresses);
+}
+
+/// Records that a variant moves `bytes` so many times, and returns the bytes that it does move.
+std::uint64_t record_copies(const ComputePass& pass, const Capabilities& capabilities,
+                            const CopyVariant& variant, std::uint64_t bytes, bool stores,
+                            VkCommandBuffer commands, std::uint64_t times) {
+  // Sets and workgroups are powers of two, or whole MiB.
+  const std::uint32_t groups = workgroups_for(capabilities, bytes / variant.group_bytes());
+  const std::uint64_t moved = groups * variant.group_bytes();
+  CopyParameters parameters;
+  parameters.vector_count = static_cast<std::uint32_t>(moved / 16);
+  parameters.stores = stores ? 1 : 0;
+  for (std::uint64_t i = 0; i < times; ++i) {
+    pass.record(commands, std::as_bytes(std::span(&parameters, 1)), groups);
+  }
+  return moved;
+}
+
+/// Copies the source's first MiB, or stores the sums of what is read there: either way, what is stored has
+/// the sum of that MiB.
+Result<void> check_copy(const Runtime& runtime, const CopyBuffers& buffers, const CopyVariant& variant,
+                        const ComputePass& pass) {
+  std::vector<std::uint32_t> words(kMebibyte / sizeof(std::uint32_t));
+  Result<void> moved = runtime.write(buffers.destination, 0, std::as_bytes(std::span(words)));
+  if (!moved.ok()) return moved;
+  const auto record = [&](VkCommandBuffer commands) {
+    record_copies(pass, runtime.device().capabilities(), variant, kMebibyte, true, commands, 1);
+  };
+  const auto time = runtime.execute(record);
+  if (!time.ok()) return time.error();
+  moved = runtime.read(buffers.destination, 0, std::as_writable_bytes(std::span(words)));
+  if (!moved.ok()) return moved;
+  if (sum_of(words) == buffers.mebibyte_sum) return {};
+  return Error{ErrorCode::kVulkan,
+               {},
+               "the peak of memory has no rate: moving 1 MiB (" + variant.name() +
+                   ") gave words with the sum " + std::to_string(sum_of(words)) + " in place of " +
+                   std::to_string(buffers.mebibyte_sum) +
+                   ", so the driver computes it wrongly; measure with --no-peaks"};
+}
+
+/// Bytes per second of one variant. It moves `bytes` of each buffer that it touches.
+Result<double> memory_rate_of(const Runtime& runtime, const CopyBuffers& buffers, const CopyVariant& variant,
+                              std::uint64_t bytes) {
+  const Result<ComputePass> pass = make_copy_pass(runtime, buffers, variant);
   if (!pass.ok()) return pass.error();
-  const std::uint64_t group_bytes = std::uint64_t{16} * variant.workgroup_size * variant.vectors;
-  const std::uint32_t groups =
-      workgroups_for(runtime.device().capabilities(), (bytes + group_bytes - 1) / group_bytes);
-  const std::uint64_t moved = std::min(bytes, groups * group_bytes);
-  // Random words seldom equal this word. If they do, the shader writes one harmless vector.
-  const CopyParameters parameters{static_cast<std::uint32_t>(moved / 16), 0x5a5a5a5aU};
+  const Result<void> checked = check_copy(runtime, buffers, variant, *pass);
+  if (!checked.ok()) return checked.error();
+  std::uint64_t moved = 0;
   const auto record = [&](VkCommandBuffer commands, std::uint64_t times) {
-    for (std::uint64_t i = 0; i < times; ++i) {
-      pass->record(commands, std::as_bytes(std::span(&parameters, 1)), groups);
-    }
+    moved = record_copies(*pass, runtime.device().capabilities(), variant, bytes, false, commands, times);
   };
   const Result<double> seconds = time_unit_of_work(runtime, 1, 1ULL << 14U, record);
   if (!seconds.ok()) return seconds.error();
@@ -173,59 +255,63 @@ struct BestVariant {
   Peak peak;
 };
 
-/// Tries every variant of a mode on the whole buffers.
-Result<void> find_best_variant(const Runtime& runtime, const detail::ShaderCode& code,
-                               const CopyBuffers& buffers, std::uint32_t mode, BestVariant& best) {
-  const Capabilities& capabilities = runtime.device().capabilities();
-  for (const std::uint32_t size : kWorkgroupSizes) {
-    for (const std::uint32_t vectors : {1U, 8U}) {
-      if (!workgroup_fits(capabilities, size)) continue;
-      // Reading one address in a whole workgroup is fast only if a workgroup is one vector of a CPU.
-      if (mode == VKATTN_PEAK_READ_UNIFORM && (!capabilities.is_cpu() || size != kWorkgroupSizes.front()))
-        continue;
-      const CopyVariant variant{mode, size, vectors};
-      const Result<double> rate = memory_rate_of(runtime, code, buffers, variant, buffers.bytes);
-      if (!rate.ok()) return rate.error();
-      if (*rate > best.peak.rate) best = BestVariant{variant, Peak{*rate, variant.name()}};
-    }
+/// The fastest variant of a mode on the whole buffers. Its rate is 0 if the device has none.
+Result<BestVariant> find_best_variant(const Runtime& runtime, const CopyBuffers& buffers,
+                                      std::uint32_t mode) {
+  BestVariant best;
+  for (const CopyVariant& variant : variants_of(mode, runtime.device().capabilities())) {
+    const Result<double> rate = memory_rate_of(runtime, buffers, variant, buffers.bytes);
+    if (!rate.ok()) return rate.error();
+    if (*rate > best.peak.rate) best = BestVariant{variant, Peak{*rate, variant.name()}};
   }
-  return {};
+  return best;
+}
+
+/// The rates of the best variants with data that fits smaller and faster memories.
+Result<MemoryPoint> measure_working_set(const Runtime& runtime, const CopyBuffers& buffers,
+                                        std::span<const BestVariant> modes, std::uint64_t bytes) {
+  MemoryPoint point;
+  point.working_set_bytes = bytes;
+  for (const BestVariant& best : modes) {
+    if (best.peak.rate == 0) continue;
+    const bool copies = best.variant.mode == VKATTN_PEAK_COPY;
+    const Result<double> rate = memory_rate_of(runtime, buffers, best.variant, copies ? bytes / 2 : bytes);
+    if (!rate.ok()) return rate.error();
+    double& highest = copies ? point.copy_rate : point.read_rate;
+    highest = std::max(highest, *rate);
+  }
+  return point;
 }
 
 Result<void> measure_memory(const Runtime& runtime, const PeakProgress& progress, Peaks& peaks) {
-  const Result<detail::ShaderCode> code = shader_code("peak_copy");
-  if (!code.ok()) return code.error();
   const auto report = [&](double share) {
     if (progress) progress(share, "memory peak");
   };
   report(0);
   const Result<CopyBuffers> buffers = make_copy_buffers(runtime);
   if (!buffers.ok()) return buffers.error();
-  BestVariant copy, read;
+  constexpr std::array<std::uint32_t, 4> kModes = {VKATTN_PEAK_COPY, VKATTN_PEAK_READ,
+                                                   VKATTN_PEAK_READ_UNIFORM, VKATTN_PEAK_READ_VECTORS};
+  std::vector<BestVariant> modes;
   double share = 0.2;
-  for (const auto& [mode, best] : {std::pair(VKATTN_PEAK_COPY, &copy), std::pair(VKATTN_PEAK_READ, &read),
-                                   std::pair(VKATTN_PEAK_READ_UNIFORM, &read)}) {
+  for (const std::uint32_t mode : kModes) {
     report(share);
-    share += 0.2;
-    const Result<void> status =
-        find_best_variant(runtime, *code, *buffers, static_cast<std::uint32_t>(mode), *best);
-    if (!status.ok()) return status;
+    share += 0.15;
+    Result<BestVariant> best = find_best_variant(runtime, *buffers, mode);
+    if (!best.ok()) return best.error();
+    keep_best(mode == VKATTN_PEAK_COPY ? peaks.copy : peaks.read, best->peak.rate, best->peak.variant);
+    modes.push_back(*std::move(best));
   }
-  // Measures the best variants again with data that fits smaller and faster memories.
   constexpr std::array<std::uint64_t, 4> kWorkingSets = {1ULL << 18U, 1ULL << 20U, 1ULL << 23U, 1ULL << 26U};
   for (const std::uint64_t bytes : kWorkingSets) {
     report(share);
     share += 0.05;
     if (bytes >= buffers->bytes) continue;
-    const Result<double> copied = memory_rate_of(runtime, *code, *buffers, copy.variant, bytes / 2);
-    if (!copied.ok()) return copied.error();
-    const Result<double> was_read = memory_rate_of(runtime, *code, *buffers, read.variant, bytes);
-    if (!was_read.ok()) return was_read.error();
-    peaks.memory.push_back({bytes, *copied, *was_read});
+    const Result<MemoryPoint> point = measure_working_set(runtime, *buffers, modes, bytes);
+    if (!point.ok()) return point.error();
+    peaks.memory.push_back(*point);
   }
-  peaks.memory.push_back({buffers->bytes, copy.peak.rate, read.peak.rate});
-  peaks.copy = copy.peak;
-  peaks.read = read.peak;
+  peaks.memory.push_back({buffers->bytes, peaks.copy.rate, peaks.read.rate});
   return {};
 }
 

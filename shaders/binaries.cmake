@@ -157,6 +157,7 @@ vkattn_form(peak_s8_s32 DEFINES VKATTN_PEAK_OPERAND=int8_t VKATTN_PEAK_ACCUMULAT
 
 vkattn_shader(peak_multiply_add    bench bench/peak_multiply_add.comp)
 vkattn_shader(peak_copy            bench bench/peak_copy.comp)
+vkattn_shader(peak_read_vectors    bench bench/peak_read_vectors.comp FORM wide shuffles addresses)
 vkattn_shader(peak_matrix_f16_f32  bench bench/peak_matrix.comp FORM peak_matrix peak_f16_f32)
 vkattn_shader(peak_matrix_f16_f16  bench bench/peak_matrix.comp FORM peak_matrix peak_f16_f16)
 vkattn_shader(peak_matrix_bf16_f32 bench bench/peak_matrix.comp FORM peak_matrix peak_bf16_f32)

@@ -6,13 +6,40 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
+
+#ifdef _WIN32
+#include <io.h>
+#else
+#include <unistd.h>
+#endif
 
 namespace decoder {
 
 namespace {
 
 volatile std::sig_atomic_t is_interrupted = 0;
+std::string_view notice;  // of the Interrupts that live, set before their handler
+
+// Handlers may not use streams.
+void print_notice() {
+  const int error = errno;
+#ifdef _WIN32
+  const auto written = ::_write(2, notice.data(), static_cast<unsigned>(notice.size()));
+#else
+  const auto written = ::write(STDERR_FILENO, notice.data(), notice.size());
+#endif
+  static_cast<void>(written);  // if nobody can read it, the flag is set all the same
+  errno = error;
+}
+
+void take_interrupt(int) {
+  is_interrupted = 1;
+  (void)std::signal(SIGINT, SIG_DFL);
+  print_notice();
+}
 
 }  // namespace
 
@@ -20,11 +47,12 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Interrupts::Interrupts()
-    : before_((is_interrupted = 0, std::signal(SIGINT, [](int) {
-                 is_interrupted = 1;
-                 (void)std::signal(SIGINT, SIG_DFL);
-               }))) {}
+Interrupts::Interrupts(std::string text) : notice_(std::move(text)) {
+  if (!notice_.empty()) notice_ = (vkattn::console::stderr_is_terminal() ? "\r\x1b[K" : "") + notice_ + "\n";
+  notice = notice_;
+  is_interrupted = 0;
+  before_ = std::signal(SIGINT, take_interrupt);
+}
 
 Interrupts::~Interrupts() {
   (void)std::signal(SIGINT, before_);

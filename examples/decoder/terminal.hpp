@@ -26,16 +26,18 @@ struct ProgressLine : vkattn::console::ProgressBar {
   ProgressLine() : ProgressBar(10) {}
 };
 
-// While it lives, the first Ctrl-C only sets a flag. The second ends the program at once.
+// While it lives, the first Ctrl-C only sets a flag, and prints a notice. The second ends the program at
+// once.
 class Interrupts {
  public:
-  Interrupts();
+  explicit Interrupts(std::string notice = {});
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
   ~Interrupts();
   [[nodiscard]] static bool came();
 
  private:
+  std::string notice_;
   void (*before_)(int);
 };
 

@@ -73,6 +73,19 @@ decoder::Tokens sample(const vkattn::Runtime& runtime, const Parameters& paramet
   return tokens;
 }
 
+// The folder, in which all files that come can be written.
+void prepare_output(const std::filesystem::path& output) {
+  std::error_code error;
+  std::filesystem::create_directories(output, error);
+  if (error) refuse(output.string() + " cannot be made: " + error.message());
+  // Files of weights are written beside those that stand, and take their place.
+  checked(decoder::check_writable(output / "beside.tmp"));
+  for (const char* const name : {"training.safetensors", "model.safetensors", "inspect.safetensors"}) {
+    if (is_directory(output / name, error)) refuse((output / name).string() + " is a folder");
+  }
+  if (vkattn::picture::check_support()) checked(decoder::check_writable(output / "loss.png"));
+}
+
 // A training with everything that it holds on the device.
 class Session {
  public:
@@ -124,7 +137,8 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     return "step " + std::to_string(losses.size()) + ": loss " +
            fixed(smoothed(losses, losses.size() - 1), 3);
   };
-  const decoder::Interrupts interrupts;
+  const decoder::Interrupts interrupts("finishing the step, then saving to " + options_.output.string() +
+                                       "; Ctrl-C again leaves without saving");
   line.update(0, "the first step, for which some drivers compile");
   while (share() < 1 && !decoder::Interrupts::came()) {
     const auto step = static_cast<std::int64_t>(losses.size()) + 1;
@@ -141,8 +155,13 @@ void Session::train(const Trainer& trainer, const Parameters& parameters) {
     checked(save(options_.output, progress_, parameters));
     saved = seconds_since(begin);
   }
+  // At once: what is left to do takes time, and a second interrupt ends the program.
+  checked(save(options_.output, progress_, parameters));
   decoder::ProgressLine::clear();
   if (!losses.empty()) std::printf("%s\n", state().c_str());
+  std::printf("%s has the weights; --resume goes on from there\n",
+              (options_.output / "model.safetensors").string().c_str());
+  decoder::flush_output();
 }
 
 std::optional<double> Session::measure(const Trainer& trainer) const {
@@ -225,13 +244,11 @@ Outcome Session::run() {
               static_cast<long long>(vocabulary_.size()), std::log(static_cast<double>(vocabulary_.size())),
               runtime_.device().capabilities().device_name.c_str());
   const Trainer trainer(runtime_, parameters, progress_.batch);
+  prepare_output(options_.output);
   train(trainer, parameters);
   Outcome outcome;
   outcome.kept_back = measure(trainer);
   if (outcome.kept_back) std::printf("loss on text that was not learned from: %.3f\n", *outcome.kept_back);
-  checked(save(options_.output, progress_, parameters));
-  std::printf("%s has the weights; --resume goes on from there\n",
-              (options_.output / "model.safetensors").string().c_str());
   if (progress_.losses.size() > 1) draw_losses(outcome.kept_back);
   const decoder::Tokens tokens =
       sample(runtime_, parameters, prompt_, options_.sample,
@@ -262,15 +279,8 @@ vkattn::Result<void> check_room(const decoder::Room& room, const Shape& shape, s
 Outcome run(const Options& options) {
   std::string text;
   for (const std::filesystem::path& path : options.files) text += checked(decoder::file_text(path));
-  std::error_code error;
-  std::filesystem::create_directories(options.output, error);
-  if (error) refuse(options.output.string() + " cannot be made: " + error.message());
-  // Files of weights are written beside those that stand, and take their place.
-  checked(decoder::check_writable(options.output / "beside.tmp"));
-  for (const char* const name : {"training.safetensors", "model.safetensors", "inspect.safetensors"}) {
-    if (is_directory(options.output / name, error)) refuse((options.output / name).string() + " is a folder");
-  }
-  if (vkattn::picture::check_support()) checked(decoder::check_writable(options.output / "loss.png"));
+  // What stands is refused at once, but a folder is made only when nothing else is refused any more.
+  if (std::error_code error; exists(options.output, error)) prepare_output(options.output);
   return Session(options, text).run();
 }
 

@@ -141,7 +141,10 @@ class Runtime {
   /// where it changed.
   ~Runtime();
 
-  /// For plans and for calls of the core layer. Copies must not outlive the Runtime.
+  /// For plans and for calls of the core layer. Copies must not outlive the Runtime. If requirements() of a
+  /// plan tells VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT (on CPUs), buffers that the program makes itself
+  /// need that usage, and their memory VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT; buffers of create_buffer() have
+  /// both.
   [[nodiscard]] const Device& device() const;
   /// The way to make plans on this device, from the descriptor of any operation (AttentionDesc, MergeDesc and
   /// so on): Desc::Plan::create with the runtime's pipeline cache and tuning, if the options have none. A

@@ -11,7 +11,8 @@ layout(constant_id = VKATTN_PEAK_COPY_MODE_ID) const uint kMode = VKATTN_PEAK_CO
 
 layout(push_constant) uniform Parameters {
   uint vector_count;  // of each buffer
-  uint never;         // a value that no combination of the source's vectors has
+  uint never;         // a value that no sum of the source's vectors has
+  uint stores;        // not 0: sums are stored
 };
 
 layout(std430, set = 0, binding = 0) readonly buffer Source { uvec4 source[]; };
@@ -28,7 +29,7 @@ uvec4 read_vectors(uint first) {
   uvec4 sum = uvec4(0);
   [[unroll]] for (uint i = 0; i < kVectors; ++i) {
     const uint index = first + i * gl_WorkGroupSize.x;
-    if (index < vector_count) sum |= source[index];
+    if (index < vector_count) sum += source[index];
   }
   return sum;
 }
@@ -37,7 +38,7 @@ uvec4 read_vectors_uniform(uint first) {
   uvec4 sum = uvec4(0);
   const uint end = min(first + gl_WorkGroupSize.x * kVectors, vector_count);
   for (uint index = first; index + 3 < end; index += 4) {
-    sum |= source[index] | source[index + 1] | source[index + 2] | source[index + 3];
+    sum += source[index] + source[index + 1] + source[index + 2] + source[index + 3];
   }
   return sum;
 }
@@ -49,8 +50,8 @@ void main() {
     copy_vectors(first + gl_LocalInvocationID.x);
     return;
   }
-  const uvec4 sum =
-      kMode == VKATTN_PEAK_READ ? read_vectors(first + gl_LocalInvocationID.x) : read_vectors_uniform(first);
-  // The store never happens. The compiler cannot know that, so it keeps the reads.
-  if (sum.x == never) destination[gl_WorkGroupID.x] = sum;
+  const bool is_uniform = kMode == VKATTN_PEAK_READ_UNIFORM;
+  const uvec4 sum = is_uniform ? read_vectors_uniform(first) : read_vectors(first + gl_LocalInvocationID.x);
+  // The store never happens in a measurement. The compiler cannot know that, so it keeps the reads.
+  if (sum.x == never || stores != 0) destination[is_uniform ? gl_WorkGroupID.x : gl_GlobalInvocationID.x] = sum;
 }

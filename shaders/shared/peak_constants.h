@@ -17,10 +17,11 @@
 // Multiply-adds on each chain for one iteration of the outer loop.
 #define VKATTN_PEAK_MULTIPLY_ADD_STEPS 8
 
-// What peak_copy.comp does with the source.
+// What is done with the source: by peak_copy.comp, the last one by peak_read_vectors.comp.
 #define VKATTN_PEAK_COPY 0          // neighbouring lanes read and write neighbouring vectors
 #define VKATTN_PEAK_READ 1          // reads as above, and no writes
-#define VKATTN_PEAK_READ_UNIFORM 2  // all lanes of a workgroup read one address, as CPU implementations do best
+#define VKATTN_PEAK_READ_UNIFORM 2  // all lanes of a workgroup read one address: descriptors' best on CPUs
+#define VKATTN_PEAK_READ_VECTORS 3  // a workgroup's 8 lanes read vectors by the buffer's address
 
 // Matrices of A that a subgroup holds. The matrices of B are a specialization constant. Each pair has an accumulator and is
 // multiplied once an iteration.

@@ -1,5 +1,6 @@
 // The passes before and after a kernel that features ask for: the block mask and the attention weights.
 #include <algorithm>
+#include <numeric>
 
 #include "attention/features.hpp"
 #include "kernels/kernel.hpp"
@@ -26,6 +27,15 @@ std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
   return (keys + word_keys - 2) / word_keys + 1;
 }
 
+// The most rows of a block that the pass looks at: all, or one for each query of theirs.
+std::uint32_t looked_rows(const AttentionDesc& desc, std::uint32_t rows, bool by_queries) {
+  if (!by_queries || desc.query_heads == 0 || desc.kv_heads == 0) return rows;
+  const auto heads = static_cast<std::uint32_t>(desc.query_heads / desc.kv_heads);
+  // Blocks begin at multiples of their rows, at most so many rows behind the first one of a query.
+  const std::uint32_t behind = heads - std::gcd(heads, rows);
+  return (behind + rows - 1) / heads + 1;
+}
+
 }  // namespace
 
 PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -40,14 +50,14 @@ PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& c
   pass.units_per_workgroup = shared ? 1 : size;
   // A few reads and comparisons, or a function of the user's.
   constexpr double kLookFlops = 32;
-  const std::int64_t looks =
-      std::int64_t{kernel.rows_per_workgroup} * looks_per_row(desc, kernel.block_mask_keys);
+  const bool by_queries = !score_function_hides(desc) && desc.mask.strides->head == 0;
+  const std::int64_t looks = std::int64_t{looked_rows(desc, kernel.rows_per_workgroup, by_queries)} *
+                             looks_per_row(desc, kernel.block_mask_keys);
   pass.workgroup_flops = kLookFlops * static_cast<double>(looks) * pass.units_per_workgroup;
   pass.workgroup_size = size;
   pass.constants.push_back({VKATTN_SPEC_BLOCK_ROWS, kernel.rows_per_workgroup});
   pass.constants.push_back({VKATTN_SPEC_BLOCK_KEYS, kernel.block_mask_keys});
   pass.constants.push_back({VKATTN_SPEC_BLOCK_MASK_SHARED, shared ? 1U : 0U});
-  const bool by_queries = !score_function_hides(desc) && desc.mask.strides->head == 0;
   pass.constants.push_back({VKATTN_SPEC_BLOCK_MASK_BY_QUERIES, by_queries ? 1U : 0U});
   return pass;
 }

@@ -112,7 +112,19 @@ Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& cal
   for (std::size_t i = 0; i < set.bindings.size(); ++i) {
     if (set.bindings[i].from == From::kStandIn) bound.buffers[i] = bound.buffers[set.bindings[i].index];
   }
+  find_addresses(desc_.layouts[set.layout], bound);
   return bound;
+}
+
+void Program::find_addresses(const ProgramLayout& layout, BoundSet& bound) const noexcept {
+  for (const AddressWord& word : layout.push_addresses) {
+    const VkDescriptorBufferInfo& place = bound.buffers[word.binding];
+    if (place.buffer == VK_NULL_HANDLE || bound.addresses[word.binding] != 0) continue;
+    const VkBufferDeviceAddressInfo buffer{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr,
+                                           place.buffer};
+    bound.addresses[word.binding] =
+        device_->vk.vkGetBufferDeviceAddress(device_->device, &buffer) + place.offset;
+  }
 }
 
 Program::SlotBuffers Program::in_slots(const BoundSet& bound, const Slots& slots) const noexcept {
@@ -177,13 +189,10 @@ void Program::fill_push_constants(const ProgramStep& step, const BoundSet& bound
     add_to_word(target + word.byte, bound.offsets[word.binding]);
   }
   for (const AddressWord& word : layout.push_addresses) {
-    const VkDescriptorBufferInfo& place = bound.buffers[word.binding];
-    const VkBufferDeviceAddressInfo buffer{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr,
-                                           place.buffer};
-    if (place.buffer == VK_NULL_HANDLE) continue;
+    if (bound.addresses[word.binding] == 0) continue;
     std::uint64_t address = 0;
     std::memcpy(&address, target + word.byte, sizeof(address));
-    address += device_->vk.vkGetBufferDeviceAddress(device_->device, &buffer) + place.offset;
+    address += bound.addresses[word.binding];
     std::memcpy(target + word.byte, &address, sizeof(address));
   }
   if (!layout.units_byte) return;

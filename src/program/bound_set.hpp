@@ -15,6 +15,8 @@ struct Program::BoundSet {
   std::array<VkDescriptorBufferInfo, kMostBindings> buffers{};
   std::array<std::uint32_t, kMostBindings>
       offsets{};  ///< from the bound start, in ProgramBinding::unit_bytes
+  std::array<VkDeviceAddress, kMostBindings>
+      addresses{};  ///< of the bound starts, for the layout's push_addresses; 0: no buffer
 };
 
 }  // namespace vkattn::detail

@@ -317,7 +317,7 @@ class Program : public std::enable_shared_from_this<Program> {
   [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call,
                                     const RecordOptions& options = {}) const;
   /// Records one dispatch of a program with one step, with other push constants and as many workgroups,
-  /// ordered after what was recorded before it.
+  /// ordered after what was recorded before it. Addresses in push constants are those of the bindings.
   void record_dispatch(VkCommandBuffer commands, const BindingsState& bindings,
                        std::span<const std::byte> push_constants, std::uint32_t groups) const noexcept;
 
@@ -355,6 +355,7 @@ class Program : public std::enable_shared_from_this<Program> {
   [[nodiscard]] Result<void> check_range(const ProgramTensor& tensor, const BufferRange& range) const;
   [[nodiscard]] BoundSet resolve(const ProgramSet& set, const ProgramCall& call,
                                  const VkDescriptorBufferInfo& parameters) const;
+  void find_addresses(const ProgramLayout& layout, BoundSet& bound) const noexcept;
   [[nodiscard]] SlotBuffers in_slots(const BoundSet& bound, const Slots& slots) const noexcept;
   [[nodiscard]] const LayoutObjects& objects_of(const ProgramSet& set) const noexcept;
   /// The steps of an execution of the call, and of a slice of it.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
 
 #include "common/message.hpp"
 #include "program/bound_set.hpp"
@@ -236,7 +237,12 @@ void Program::record_dispatch(VkCommandBuffer commands, const BindingsState& bin
   begin_pass(commands, labels, desc_.steps.front(), nullptr, bindings.steps);
   vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, bindings.sets.data(), 0,
                              nullptr);
-  push(vk, commands, layout, push_constant_bytes_, push_constants.data());
+  std::array<std::byte, kMostPushConstantBytes> pushed{};
+  std::memcpy(pushed.data(), push_constants.data(), push_constants.size());
+  for (const AddressWord& word : desc_.layouts.front().push_addresses) {
+    std::memcpy(pushed.data() + word.byte, bindings.push_constants.data() + word.byte, sizeof(std::uint64_t));
+  }
+  push(vk, commands, layout, push_constant_bytes_, pushed.data());
   vk.vkCmdDispatch(commands, groups, 1, 1);
 }
 

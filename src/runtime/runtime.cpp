@@ -124,7 +124,6 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   if (Result<void> s = create_device(*state, physical); !s) return s.error();
   read_properties(*state, physical);
   const VkDeviceCreateInfo& enabled = physical.features->info;
-  // All buffers are the runtime's own.
   const Capabilities& capabilities = physical.info.capabilities;
   DeviceDesc borrowed;
   borrowed.instance = state->instance->handle;
@@ -134,6 +133,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   borrowed.api_version = state->instance->api_version;
   borrowed.enabled_extensions = {enabled.ppEnabledExtensionNames, enabled.enabledExtensionCount};
   borrowed.enabled_features = enabled.pNext;
+  // create_buffer() makes every buffer with the usage and the memory for it.
   borrowed.buffer_addresses = capabilities.buffer_device_address && capabilities.is_cpu();
   auto device = Device::borrow(borrowed);
   if (!device) return device.error();

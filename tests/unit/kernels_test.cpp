@@ -1,4 +1,5 @@
-// Rules of the host half of decode, from made-up capabilities. Single decisions are in decisions.txt.
+// Rules of the host half of decode and of the pass over a mask, from made-up capabilities. Single decisions
+// are in decisions.txt.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -43,6 +44,27 @@ TEST(Decode, TheSmallestDeviceThatShufflesTakesEveryProblem) {
     EXPECT_EQ(config.shader, "attention_decode_words") << problem;
     EXPECT_EQ(config.required_subgroup_size, 0U) << problem;
   }
+}
+
+/// The positions that the pass counts are those that it looks at: with one mask for all heads, once for each
+/// query that a block's rows have.
+TEST(BlockMask, CountsTheQueriesOfHeadsThatShareAMask) {
+  const auto flops = [](const std::string& problem, std::uint32_t rows) {
+    KernelConfig kernel;
+    kernel.rows_per_workgroup = rows;
+    kernel.block_mask_keys = 32;
+    return configure_block_mask(parsed(problem).desc.resolved(), made_up_gpu(), kernel).workgroup_flops;
+  };
+  const std::string shared = "64x64 d16 mask=bits:qk", own = "64x64 d16 mask=bits:hqk";
+  const double query = flops("hq8 hkv8 " + shared, 1);
+  EXPECT_GT(query, 0);
+  EXPECT_DOUBLE_EQ(flops("hq8 hkv8 " + shared, 12), 12 * query);
+  EXPECT_DOUBLE_EQ(flops("hq8 hkv1 " + own, 12), 12 * query);
+  EXPECT_DOUBLE_EQ(flops("hq8 hkv1 " + shared, 4), query);
+  EXPECT_DOUBLE_EQ(flops("hq8 hkv1 " + shared, 32), 4 * query);
+  EXPECT_DOUBLE_EQ(flops("hq8 hkv1 " + shared, 12), 2 * query) << "rows 0 to 11, 12 to 23 and so on";
+  EXPECT_DOUBLE_EQ(flops("hq7 hkv1 " + shared, 9), 3 * query)
+      << "rows 27 to 35 are of the queries 3, 4 and 5";
 }
 
 }  // namespace
