@@ -122,9 +122,10 @@ struct CopyVariant {
 /// The variants of a mode that suit the device.
 std::vector<CopyVariant> variants_of(std::uint32_t mode, const Capabilities& capabilities) {
   if (mode == VKATTN_PEAK_READ_VECTORS) {
-    const bool has_vectors = capabilities.is_cpu() && capabilities.buffer_addresses &&
-                             capabilities.shader_int64 && capabilities.subgroup_size == kVectorLanes &&
-                             shader_code("peak_read_vectors").ok();
+    const bool has_vectors =
+        capabilities.is_cpu() && capabilities.buffer_addresses && capabilities.shader_int64 &&
+        capabilities.subgroup_shuffle && capabilities.storage_buffer_16bit &&
+        capabilities.subgroup_size == kVectorLanes && shader_code("peak_read_vectors").ok();
     if (!has_vectors) return {};
     return {{mode, kVectorLanes, 16}, {mode, kVectorLanes, 256}};
   }

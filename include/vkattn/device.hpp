@@ -73,9 +73,8 @@ struct DeviceDesc {
   /// Whether bufferDeviceAddress is enabled, and every buffer that the library is given (tensors, workspaces,
   /// parameter_buffer) has VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT and memory that was allocated with
   /// VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT; PlanRequirements tells the usage too. CPUs gain from it
-  /// (lavapipe: float32 prefill takes three quarters of the time), as they check the bounds of each access by
-  /// a descriptor. GPUs have nothing from it.
-  /// Refused without the feature.
+  /// (lavapipe: float32 prefill takes three quarters of the time, decode about half), as they check the
+  /// bounds of each access by a descriptor. GPUs have nothing from it. Refused without the feature.
   bool buffer_addresses = false;
   /// What a Runtime on this device and driver has found (Capabilities::row_layouts). Block sizes that need to
   /// know it (with TileSizes::columns, on matrix units) are refused without it.

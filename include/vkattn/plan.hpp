@@ -71,7 +71,8 @@ struct PlanOptions {
   /// Of attention: the number of parts that the keys are cut into, to keep a device busy that few rows would
   /// leave idle. The parts' results take workspace; decode merges them itself where the device allows it,
   /// else a second dispatch does. 0: a rule chooses. 1: no split and no workspace, unless the keys of one
-  /// head exceed maxStorageBufferRange. The rule also keeps each part below
+  /// head exceed maxStorageBufferRange; so lane_decode reads no vectors, and takes about twice as long. The
+  /// rule also keeps each part below
   /// Capabilities::max_loop_iterations; a number that does not is refused with the least number that does.
   std::uint32_t kv_splits = 0;
   /// Of gradients: number of keys whose probabilities and gradients the workspace holds at a time, 8 bytes

@@ -116,6 +116,7 @@ void compute_scores(TilePosition tile, int first_key, int key_end, bool masked) 
   stage_barrier();  // the scores are complete
   [[unroll]] for (uint i = 0; i < kLaneKeys * kRows; ++i) {
     scores[i] = staged_vector(weights_at, (kWeights + i % kRows * kStepKeys + i / kRows * kThreads) / 4);
+    if (kKeyType == VKATTN_TYPE_FLOAT8_E4M3) scores[i] *= key_scale_of(0, 0);
   }
 }
 
@@ -201,7 +202,6 @@ void find_places(TilePosition tile) {
 // Stages scaled queries, their dims in the order of K's vectors, and sums of 0.
 void begin_stages(TilePosition tile) {
   find_places(tile);
-  const float scale = params.scale_log2 * (kKeyType == VKATTN_TYPE_FLOAT8_E4M3 ? key_scale_of(0, 0) : 1.0);
   uint r = 0;
   [[dont_unroll]] do {
     const uint row = packed_row(tile, r);
@@ -209,7 +209,7 @@ void begin_stages(TilePosition tile) {
     uint i = 0;
     [[dont_unroll]] do {
       const uint place = kQueries + r * kHeadDim + i * 8;
-      StagedNumbers(lane_tile_at + uint64_t(place * 4)).number[0] = query_at(source, dim_of(i, kKeyType)) * scale;
+      StagedNumbers(lane_tile_at + uint64_t(place * 4)).number[0] = query_at(source, dim_of(i, kKeyType)) * params.scale_log2;
       i += 1;
     } while (i * 8 < kHeadDim);
     r += 1;
@@ -230,7 +230,9 @@ void store_rows(TilePosition tile) {
   [[dont_unroll]] do {
     StagedNumbers own = StagedNumbers(lane_sums_at + uint64_t(i * 32));
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const float result = own.number[kSums + r * kValueDim] * inverse[r];
+      const float sum = own.number[kSums + r * kValueDim];
+      // A row that sees no key is 0, whatever the scale is.
+      const float result = kValueType == VKATTN_TYPE_FLOAT8_E4M3 && sum == 0.0 ? 0.0 : sum * inverse[r];
       if (has_row(tile, r)) store_result(result_index[r], dim_of(i, kValueType), result);
     }
     i += 1;

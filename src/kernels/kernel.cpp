@@ -10,6 +10,12 @@ namespace vkattn::detail {
 
 namespace {
 
+bool lane_decode_takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
+  const auto config =
+      configure_lane_decode(desc, capabilities, table_tiles("lane_decode", desc, capabilities));
+  return config && config->tile_workspace_bytes != 0;
+}
+
 // Whether lane_decode is faster than lane on a CPU. lane has a row of one KV head in each lane, so it is fast
 // with 8 rows of float32 and with 16 rows, but not with quantised keys, which it reads element by element.
 bool prefers_lane_decode(const AttentionDesc& desc, const Capabilities& capabilities) {
@@ -17,8 +23,9 @@ bool prefers_lane_decode(const AttentionDesc& desc, const Capabilities& capabili
   // loops tells, two problems were timed, and one gained.
   if (!takes_long_steps(capabilities)) return false;
   const std::int64_t rows = packed_rows(desc);
-  if (!reads_key_vectors(desc, capabilities)) return rows <= 6;
-  if (is_quantised(desc.key.type) && is_quantised(desc.value.type)) return rows <= 24;
+  if (rows <= 6) return true;
+  if (rows > 24 || !lane_decode_takes_vectors(desc, capabilities)) return false;
+  if (is_quantised(desc.key.type) && is_quantised(desc.value.type)) return true;
   return rows <= 12 && (rows != 8 || desc.key.type != DataType::kFloat32);
 }
 

@@ -86,6 +86,11 @@ struct Kernel {
 /// Whether the options ask for no split, so for no workspace.
 [[nodiscard]] bool asks_for_one_part(const PlanOptions& options);
 
+/// Whether the options allow tiles their own parts of the workspace: one part of the keys asks for none, and
+/// those of all parts that are asked for must fit half of a buffer.
+[[nodiscard]] bool have_room_for_tiles(const PlanOptions& options, const AttentionDesc& desc,
+                                       const Capabilities& capabilities, const KernelConfig& config);
+
 /// Refuses a problem whose loops the driver might end early, by a bound on their iterations. If the options
 /// ask for a number of parts, the keys are cut into these.
 [[nodiscard]] Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -119,9 +124,6 @@ struct Kernel {
 [[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities, std::size_t tensors) {
   return reads_by_address(capabilities, tensors, sizeof(AttentionParams));
 }
-
-/// Whether lane_decode reads K and V as vectors at their addresses, if it gets a workspace.
-[[nodiscard]] bool reads_key_vectors(const AttentionDesc& desc, const Capabilities& capabilities);
 
 /// Whether many rows see the same keys, as far as positions decide. For few rows it is false: steps of lane
 /// that suit a number of keys would only make more pipelines for a cache that grows.

@@ -71,8 +71,6 @@ std::uint32_t step_iterations(const AttentionDesc& desc, std::uint32_t keys, std
 
 // --- By vectors at addresses (shaders/lane/decode_vectors.glsl) ---
 
-constexpr std::uint32_t kVectorLanes = 8;
-
 // As VKATTN_ADDRESS_PARAMS names them there.
 constexpr std::array<OwnAddress, 5> kVectorAddresses{
     {{VKATTN_BINDING_KEY, 0},
@@ -116,6 +114,15 @@ std::uint32_t tile_words(const AttentionDesc& desc, const KernelConfig& config) 
   return VKATTN_LANE_DECODE_TILE_WORDS(config.rows_per_workgroup, config.tile.keys, head_dim, value_dim);
 }
 
+bool takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
+  constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
+  return reads_by_address(capabilities, kVectorAddresses.size()) && capabilities.subgroup_shuffle &&
+         capabilities.subgroup_size == kVectorLanes &&
+         capabilities.max_stage_storage_buffers >= storage_buffers(desc) + 2 && desc.head_dim <= kMostDims &&
+         desc.value_dim <= kMostDims && has_whole_vectors(desc.key, desc.head_dim, key_extents(desc, 1)) &&
+         has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));
+}
+
 // Each tile has its own part of the workspace, for each part of the keys. All are in one descriptor, for one
 // head even where each step is a part; partial results take less.
 bool has_room_for_tiles(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -129,13 +136,16 @@ bool has_room_for_tiles(const AttentionDesc& desc, const Capabilities& capabilit
   const double tiles =
       static_cast<double>(divide_up(packed_rows(desc), std::int64_t{config.rows_per_workgroup}));
   const auto steps = static_cast<double>(divide_up(desc.kv_length, std::int64_t{config.key_step}));
+  // Windows cut the batch, but not where it shares packed rows.
+  const bool is_packed = desc.has_packed_queries() || desc.has_packed_keys();
+  const double least = is_packed ? static_cast<double>(desc.batch) : 1.0;
   const double head_bytes = 4.0 * tiles * tile_words(desc, config);
-  return heads * head_bytes <= std::min(kMostBytes, range) && steps * head_bytes <= range;
+  return heads * head_bytes <= std::min(kMostBytes, range) && least * steps * head_bytes <= range;
 }
 
 void read_vectors(const AttentionDesc& desc, KernelConfig& config) {
   const std::uint32_t rows = config.rows_per_workgroup, keys = config.tile.keys;
-  const std::uint32_t score_vectors = vectors_of_pass(desc.head_dim, desc.key.type, 8);
+  const std::uint32_t score_vectors = vectors_of_pass(desc.head_dim, desc.key.type, 16);
   const std::uint32_t value_vectors =
       vectors_of_pass(desc.value_dim, desc.value.type, most_value_vectors(rows));
   config.own_addresses.assign(kVectorAddresses.begin(), kVectorAddresses.end());
@@ -152,15 +162,6 @@ void read_vectors(const AttentionDesc& desc, KernelConfig& config) {
 }
 
 }  // namespace
-
-bool reads_key_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
-  constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
-  return reads_by_address(capabilities, kVectorAddresses.size()) && capabilities.subgroup_shuffle &&
-         capabilities.subgroup_size == kVectorLanes &&
-         capabilities.max_stage_storage_buffers >= storage_buffers(desc) + 2 && desc.head_dim <= kMostDims &&
-         desc.value_dim <= kMostDims && has_whole_vectors(desc.key, desc.head_dim, key_extents(desc, 1)) &&
-         has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));
-}
 
 Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capabilities& capabilities,
                                            Tiles tiles) {
@@ -197,7 +198,7 @@ Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capa
                         {VKATTN_SPEC_LANE_DECODE_LOCKSTEP, takes_long_steps(capabilities) ? 1U : 0U}};
     config.summary = message(rows, rows == 1 ? " row" : " rows", ", ", threads, " lanes of ", tile.keys,
                              " keys a step", touches(desc, capabilities) ? ", cache lines first" : "");
-    if (reads_key_vectors(desc, capabilities) && has_room_for_tiles(desc, capabilities, config))
+    if (takes_vectors(desc, capabilities) && has_room_for_tiles(desc, capabilities, config))
       read_vectors(desc, config);
     return config;
   }

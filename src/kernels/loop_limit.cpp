@@ -111,6 +111,20 @@ bool asks_for_one_part(const PlanOptions& options) {
   return options.kv_splits == 1;
 }
 
+bool have_room_for_tiles(const PlanOptions& options, const AttentionDesc& desc,
+                         const Capabilities& capabilities, const KernelConfig& config) {
+  if (options.kv_splits == 0 || asks_for_one_part(options)) return options.kv_splits == 0;
+  const double steps = static_cast<double>(divide_up(desc.kv_length, std::int64_t{config.key_step}));
+  const double tiles =
+      static_cast<double>(divide_up(packed_rows(desc), std::int64_t{config.rows_per_workgroup})) *
+      static_cast<double>(desc.batch) * static_cast<double>(desc.kv_heads);
+  const double bytes = tiles * std::min<double>(options.kv_splits, steps) * config.tile_workspace_bytes;
+  return bytes <=
+         static_cast<double>(std::min({capabilities.max_storage_buffer_range, capabilities.max_buffer_size,
+                                       capabilities.max_memory_allocation_bytes})) /
+             2;
+}
+
 Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                               const KernelConfig& config, const PlanOptions& options) {
   const std::int64_t kv_splits = options.kv_splits;

@@ -18,6 +18,9 @@ struct OwnAddress {
   bool operator==(const OwnAddress&) const = default;
 };
 
+/// Lanes of the subgroups that kernels by vectors at addresses take, and elements of their vectors.
+inline constexpr std::uint32_t kVectorLanes = 8;
+
 /// Whether a CPU implementation has the forms with 64-bit loads (`_wide`).
 [[nodiscard]] inline bool loads_wide(const Capabilities& capabilities) {
   return capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
@@ -28,12 +31,12 @@ struct OwnAddress {
   return loads_wide(capabilities) && capabilities.max_loop_iterations == 0;
 }
 
-/// Whether kernels of such implementations read so many tensors by their buffers' addresses, which go behind
-/// so many bytes of push constants.
-[[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities, std::size_t tensors,
+/// Whether kernels of such implementations reach buffers by so many addresses, which go behind so many bytes
+/// of push constants.
+[[nodiscard]] inline bool reads_by_address(const Capabilities& capabilities, std::size_t addresses,
                                            std::size_t params_bytes) {
   constexpr std::size_t kAddress = sizeof(std::uint64_t);
-  const std::size_t bytes = (params_bytes + kAddress - 1) / kAddress * kAddress + tensors * kAddress;
+  const std::size_t bytes = (params_bytes + kAddress - 1) / kAddress * kAddress + addresses * kAddress;
   return takes_long_steps(capabilities) && capabilities.buffer_addresses &&
          capabilities.max_push_constants_bytes >= bytes;
 }

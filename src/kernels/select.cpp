@@ -73,9 +73,10 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
   const std::vector<TileSizes> tiles =
       options.tile ? std::vector{*options.tile} : tiles_of(kernel, desc, capabilities, float16);
   auto config = (float16 ? kernel.configure_float16 : kernel.configure)(desc, capabilities, tiles);
-  // A build may lack the form that takes a workspace.
+  // The form that takes a workspace is left where options or the build do without it.
   if (config && config->tile_workspace_bytes != 0 &&
-      (asks_for_one_part(options) || !built_shader(shader_binaries(), config->shader))) {
+      (!have_room_for_tiles(options, desc, capabilities, *config) ||
+       !built_shader(shader_binaries(), config->shader))) {
     Capabilities without = capabilities;
     without.buffer_addresses = false;
     config = kernel.configure(desc, without, tiles);

@@ -24,7 +24,6 @@ namespace {
 
 enum class Form : std::uint8_t { kVectors, kSharedInner, kOwnRows };
 
-constexpr std::uint32_t kVectorLanes = 8;
 constexpr std::uint32_t kShortStep = 4;  // vectors of inner, so that each type has whole words or blocks
 
 // As VKATTN_ADDRESS_PARAMS names them.
@@ -51,7 +50,7 @@ bool takes_vectors(const MatmulView& view, const MatmulDesc& desc, const Capabil
                           view.b.inner_stride == 1 && has_words(view.b, desc);
   return a_in_lines && b_in_lines &&
          reads_by_address(capabilities, kVectorAddresses.size(), sizeof(MatmulParams)) &&
-         capabilities.subgroup_size == kVectorLanes;
+         capabilities.subgroup_shuffle && capabilities.subgroup_size == kVectorLanes;
 }
 
 // Best first.

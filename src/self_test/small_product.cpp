@@ -30,8 +30,11 @@ MatrixStrides small_strides(const MatmulDesc& desc, const MatmulOperand& operand
   const bool single = operand.loads == VKATTN_MATMUL_LOADS_SINGLE;
   const bool along_outer =
       single ? operand.outer_stride < operand.inner_stride : operand.loads == VKATTN_MATMUL_LOADS_OUTER;
-  const std::int64_t step = single ? 2 : 1;
-  const std::int64_t remainder = single ? 1 : has_loads8(operand, desc) ? 0 : 4;
+  const bool apart = single && std::min(operand.outer_stride, operand.inner_stride) != 1;
+  const std::int64_t given = along_outer ? operand.inner_stride : operand.outer_stride;
+  const std::int64_t step = apart ? 2 : 1;
+  const std::int64_t of_single = apart || given % 4 == 0 ? 1 : given % kLoads;
+  const std::int64_t remainder = single ? of_single : has_loads8(operand, desc) ? 0 : 4;
   const std::int64_t distance = line((along_outer ? outer : inner) * step, remainder);
   return along_outer == outer_is_row ? MatrixStrides{0, step, distance} : MatrixStrides{0, distance, step};
 }
@@ -116,7 +119,11 @@ MatmulDesc small_product(const MatmulDesc& desc, std::string_view kernel, const 
   // Several steps, and enough of them for two parts.
   const std::int64_t steps = std::max(std::int64_t{tile.inner} * 3, kPartUnit * 2);
   const std::int64_t block = block_elements(desc.b.type);
-  small.inner = round_up(steps + kLoads + desc.inner % kLoads, block);
+  // Where lane_decode reads vectors, `inner` counts them, and long steps take problems of whole steps only.
+  const std::int64_t vectors = std::int64_t{tile.inner} * 8;
+  const bool whole = kernel == "lane_decode" && vectors != 0 && desc.inner % vectors == 0;
+  small.inner = whole ? round_up(steps, round_up(vectors, block))
+                      : round_up(steps + kLoads + desc.inner % kLoads, block);
   const MatmulView view = view_of(desc);
   small.a = small_matrix(desc.a, small_strides(desc, view.a, small.rows, small.inner, true));
   small.b = small_matrix(desc.b, small_strides(desc, view.b, small.columns, small.inner, false));

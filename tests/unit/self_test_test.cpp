@@ -144,13 +144,18 @@ struct ProductKernel {
 };
 constexpr std::array kProductKernels{ProductKernel{"lane", configure_matmul_lane},
                                      ProductKernel{"tile", configure_matmul_tile},
-                                     ProductKernel{"matrix", configure_matmul_matrix}};
+                                     ProductKernel{"matrix", configure_matmul_matrix},
+                                     ProductKernel{"lane_decode", configure_matmul_lane_decode}};
 
 std::vector<Capabilities> devices_with_products() {
   using tests::gpu_of, tests::shape;
   Capabilities cpu = tests::with_lanes(tests::small_device(DeviceType::kCpu), 8);
   cpu.storage_buffer_16bit = cpu.shader_int64 = true;
-  return {cpu, gpu_of(kVendorNvidia, 32, 32), gpu_of(kVendorIntel, 16, 32, shape(16, 16, 16)),
+  const Capabilities with_addresses = tests::changed(cpu, [](Capabilities& c) {
+    c.subgroup_shuffle = c.buffer_addresses = true;
+    c.max_push_constants_bytes = 256;
+  });
+  return {cpu, with_addresses, gpu_of(kVendorNvidia, 32, 32), gpu_of(kVendorIntel, 16, 32, shape(16, 16, 16)),
           gpu_of(kVendorIntel, 8, 32, shape(8, 8, 16))};
 }
 
@@ -198,6 +203,9 @@ std::vector<MatmulDesc> products(DataType type) {
     blocks.b.type = DataType::kQ8_0;
   }
   add(385, 387, 129);
+  for (const std::int64_t inner : {512, 544, 550}) {  // whole long steps, whole short ones, neither
+    for (const std::int64_t rows : {1, 3, 8}) add(rows, 96, inner).b.strides = MatrixStrides{0, 1, inner};
+  }
   return all;
 }
 
