@@ -33,6 +33,11 @@ class LaneDecode : public GpuTest {
   }
 };
 
+/// Without them all tests of vectors would be skipped.
+TEST_F(LaneDecode, BuffersOfTheRuntimeHaveAddresses) {
+  EXPECT_EQ(capabilities().buffer_addresses, capabilities().buffer_device_address);
+}
+
 /// A step reads each cache line of its keys ahead if all of them together are more than caches hold: rows of
 /// pages, of blocks with scales, and of odd lengths.
 TEST_F(LaneDecode, ReadsCacheLinesOfLongKeysFirst) {
