@@ -124,7 +124,7 @@ std::vector<CopyVariant> variants_of(std::uint32_t mode, const Capabilities& cap
   if (mode == VKATTN_PEAK_READ_VECTORS) {
     const bool has_vectors =
         capabilities.is_cpu() && capabilities.buffer_addresses && capabilities.shader_int64 &&
-        capabilities.subgroup_shuffle && capabilities.storage_buffer_16bit &&
+        capabilities.subgroup_shuffle && capabilities.storage_buffer_16bit && capabilities.shader_float16 &&
         capabilities.subgroup_size == kVectorLanes && shader_code("peak_read_vectors").ok();
     if (!has_vectors) return {};
     return {{mode, kVectorLanes, 16}, {mode, kVectorLanes, 256}};

@@ -10,8 +10,9 @@ vkattn_form(16bit DEFINES VKATTN_STORAGE_16BIT=1 GLSL_EXTENSIONS GL_EXT_shader_1
 vkattn_form(wide DEFINES VKATTN_WIDE_LOADS=1 GLSL_EXTENSIONS GL_EXT_shader_explicit_arithmetic_types_int64
             DEVICE_FEATURES shaderInt64)
 # Tensors are read by their buffers' addresses, for CPU implementations.
-vkattn_form(addresses DEFINES VKATTN_BUFFER_ADDRESSES=1 GLSL_EXTENSIONS GL_EXT_buffer_reference
-            DEVICE_FEATURES bufferDeviceAddress)
+vkattn_form(addresses DEFINES VKATTN_BUFFER_ADDRESSES=1
+            GLSL_EXTENSIONS GL_EXT_buffer_reference GL_EXT_shader_explicit_arithmetic_types_float16
+            DEVICE_FEATURES bufferDeviceAddress shaderFloat16)
 # Subgroups reduce rows.
 vkattn_form(subgroup DEFINES VKATTN_SUBGROUPS=1
             GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)

@@ -14,11 +14,13 @@
 
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Elements { uvec4 quad[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Float16s { f16vec4 float16_quad[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) readonly buffer Halves { uint16_t half_word[]; };
 
 const uint kVector = 8;  // elements, and lanes
@@ -38,6 +40,13 @@ uint vector_of(uvec4 a, uvec4 b) {
   const uint p = upper_1 ? a.y : a.x, q = upper_1 ? a.w : a.z, r = upper_1 ? b.y : b.x, s = upper_1 ? b.w : b.z;
   const uint t = upper_2 ? q : p, u = upper_2 ? s : r;
   return upper_4 ? u : t;
+}
+
+// The same of float16. A choice among elements, not among words of two, lets LLVM convert as it loads.
+float float16_vector_of(f16vec4 a, f16vec4 b) {
+  const float16_t p = upper_1 ? a.y : a.x, q = upper_1 ? a.w : a.z, r = upper_1 ? b.y : b.x, s = upper_1 ? b.w : b.z;
+  const float16_t t = upper_2 ? q : p, u = upper_2 ? s : r;
+  return float(upper_4 ? u : t);
 }
 
 uint half_at(Halves row, uint i) { return uint(row.half_word[i]); }
@@ -72,10 +81,14 @@ float quantised_vector_at(uint64_t at, uint first, uint i, uint type) {
   return float(element) * unpackHalf2x16(half_at(row, block)).x;
 }
 
-// Vector i of those at `first` bytes behind an address. Two vectors of 16-bit elements are one of words, the even dims and then
-// the odd ones.
+// Vector i of those at `first` bytes behind an address. Two vectors of bfloat16 are one of words, the even dims and then the odd
+// ones.
 float vector_at(uint64_t at, uint first, uint i, uint type) {
   if (type >= VKATTN_TYPE_Q8_0) return quantised_vector_at(at, first, i, type);
+  if (type == VKATTN_TYPE_FLOAT16) {
+    Float16s halves = Float16s(at);
+    return float16_vector_of(halves.float16_quad[first / 8 + i * 2], halves.float16_quad[first / 8 + i * 2 + 1]);
+  }
   Elements row = Elements(at);
   const uint quad = first / 16 + (type == VKATTN_TYPE_FLOAT32 ? i : i / 2) * 2;
   const uint word = vector_of(row.quad[quad], row.quad[quad + 1]);
@@ -87,7 +100,7 @@ float vector_at(uint64_t at, uint first, uint i, uint type) {
 // The lane's dim in vector i.
 uint dim_of(uint i, uint type) {
   if (type >= VKATTN_TYPE_Q8_0) return i / 4 * 32 + gl_SubgroupInvocationID * 4 + i % 4;
-  return type == VKATTN_TYPE_FLOAT32 ? i * 8 + gl_SubgroupInvocationID : i / 2 * 16 + gl_SubgroupInvocationID * 2 + i % 2;
+  return type == VKATTN_TYPE_BFLOAT16 ? i / 2 * 16 + gl_SubgroupInvocationID * 2 + i % 2 : i * 8 + gl_SubgroupInvocationID;
 }
 
 float pair_sum(float a, float b, bool upper, uint bit) {

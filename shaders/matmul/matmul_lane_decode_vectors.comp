@@ -28,6 +28,7 @@
 #include "lib/lane_vectors.glsl"
 
 const uint kStep = kInner * kVector;           // elements
+const bool kInOrder = kAType == VKATTN_TYPE_FLOAT32 || kAType == VKATTN_TYPE_FLOAT16;  // lanes have neighbours
 const uint kFour = 4;                          // vectors of b that are read together, and of a quantised block
 const uint kSums = (kRows * kColumns + 7) / 8 * 8;
 
@@ -59,7 +60,6 @@ uint words_at(uint64_t at, uint i) {
 
 void read_b32(uint64_t at, uint four, out float b[kFour]) {
   [[unroll]] for (uint i = 0; i < kFour; ++i) b[i] = uintBitsToFloat(words_at(at, four * kFour + i));
-  if (kAType == VKATTN_TYPE_FLOAT32) return;
   const float p = second_of(b[0], b[1], 0), q = second_of(b[0], b[1], 1);
   const float r = second_of(b[2], b[3], 0), s = second_of(b[2], b[3], 1);
   b = float[kFour](p, q, r, s);
@@ -69,7 +69,7 @@ void read_b32(uint64_t at, uint four, out float b[kFour]) {
 
 void read_b16(uint64_t at, uint four, out float b[kFour]) {
   uint low = words_at(at, four * 2), high = words_at(at, four * 2 + 1);
-  if (kAType == VKATTN_TYPE_FLOAT32) {
+  if (kInOrder) {
     b = float[kFour](half_of(low, 0), half_of(low, 4), half_of(high, 0), half_of(high, 4));
     return;
   }
@@ -90,7 +90,9 @@ void add_products_of_step(uint64_t a_skipped, uint64_t b_skipped) {
   [[unroll]] for (uint i = 0; i < kColumns * kInner; i += kFour) {
     const uint64_t line = b_line[i / kInner] + b_skipped;
     float four[kFour];
-    if (kBType == VKATTN_TYPE_FLOAT32) {
+    if (kInOrder && kBType != VKATTN_TYPE_BFLOAT16) {
+      [[unroll]] for (uint d = 0; d < kFour; ++d) four[d] = vector_at(line, 0, i % kInner + d, kBType);
+    } else if (kBType == VKATTN_TYPE_FLOAT32) {
       read_b32(line, i % kInner / kFour, four);
     } else {
       read_b16(line, i % kInner / kFour, four);

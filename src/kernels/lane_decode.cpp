@@ -81,8 +81,8 @@ constexpr std::array<OwnAddress, 5> kVectorAddresses{
 
 // Vectors that are one load of 32-bit words.
 std::uint32_t joined_vectors(DataType type) {
-  if (type == DataType::kFloat32) return 1;
-  return is_quantised(type) ? 4 : 2;
+  if (is_quantised(type)) return 4;
+  return type == DataType::kBfloat16 ? 2 : 1;
 }
 
 // Vectors of a pass over dims: the most that divide a row, up to a number, if joined vectors allow.
@@ -117,7 +117,7 @@ std::uint32_t tile_words(const AttentionDesc& desc, const KernelConfig& config) 
 bool takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
   constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
   return reads_by_address(capabilities, kVectorAddresses.size()) && capabilities.subgroup_shuffle &&
-         capabilities.subgroup_size == kVectorLanes &&
+         capabilities.shader_float16 && capabilities.subgroup_size == kVectorLanes &&
          capabilities.max_stage_storage_buffers >= storage_buffers(desc) + 2 && desc.head_dim <= kMostDims &&
          desc.value_dim <= kMostDims && has_whole_vectors(desc.key, desc.head_dim, key_extents(desc, 1)) &&
          has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));

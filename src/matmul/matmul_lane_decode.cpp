@@ -50,7 +50,8 @@ bool takes_vectors(const MatmulView& view, const MatmulDesc& desc, const Capabil
                           view.b.inner_stride == 1 && has_words(view.b, desc);
   return a_in_lines && b_in_lines &&
          reads_by_address(capabilities, kVectorAddresses.size(), sizeof(MatmulParams)) &&
-         capabilities.subgroup_shuffle && capabilities.subgroup_size == kVectorLanes;
+         capabilities.subgroup_shuffle && capabilities.shader_float16 &&
+         capabilities.subgroup_size == kVectorLanes;
 }
 
 // Best first.

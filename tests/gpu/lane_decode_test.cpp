@@ -68,7 +68,8 @@ TEST_F(LaneDecode, ReadsVectorsAtAddresses) {
   for (const char* problem :
        part_of({"hq2 hkv2 1x200 d8 lse", "hq2 hkv1 1x203 d136 dv16 kv_lengths=130",
                 "hq3 hkv1 1x333 d88 causal align=bottom-right", "hq8 hkv2 1x1000 d128 f16 lse",
-                "hq5 hkv1 1x130 d48 dv80 bf16 sinks lse", "hq6 hkv1 1x257 d64 key=f16 value=bf16",
+                "hq4 hkv1 1x200 d40 f16 lse", "hq5 hkv1 1x130 d48 dv80 bf16 sinks lse",
+                "hq6 hkv1 1x257 d64 key=f16 value=bf16",
                 "hq7 hkv1 1x300 d40 dv256 key=f32 page=16 kv_lengths=291",
                 "hq8 hkv1 1x300 d576 dv512 f16 softcap=20 alibi",
                 "b3 hq4 hkv2 2x500 d64 ring=96 kv_lengths=500,33,0",
@@ -125,7 +126,7 @@ TEST_F(LaneDecode, OnePartTakesNoWorkspace) {
 /// Rows that are no whole vectors, lie apart or begin elsewhere.
 TEST_F(LaneDecode, GathersOtherRows) {
   for (const char* problem : part_of(
-           {"hq4 hkv1 1x200 d12 lse", "hq4 hkv1 1x200 d40 f16", "hq4 hkv1 1x200 d64 f16 aligned=0 shift=1",
+           {"hq4 hkv1 1x200 d12 lse", "hq4 hkv1 1x200 d40 bf16", "hq4 hkv1 1x200 d64 f16 aligned=0 shift=1",
             "hq4 hkv1 1x200 d80 cache=e4m3", "hq4 hkv1 1x200 d64 cache=e4m3 aligned=0 shift=1"})) {
     EXPECT_TRUE(runs_right(runtime(), problem, with_form(false)));
   }

@@ -46,6 +46,7 @@ constexpr NamedValue<bool Capabilities::*> kFeatureNames[] = {
     {"16bit", &Capabilities::storage_buffer_16bit},
     {"int64", &Capabilities::shader_int64},
     {"addresses", &Capabilities::buffer_addresses},
+    {"float16", &Capabilities::shader_float16},
     {"memory-model", &Capabilities::vulkan_memory_model},
     {"bfloat16-matrices", &Capabilities::bfloat16_matrix},
     {"workgroup-scope", &Capabilities::matrix2_workgroup_scope},

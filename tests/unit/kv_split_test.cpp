@@ -232,7 +232,7 @@ TEST(KvSplit, TilesHaveTheirMemoryBehindThePartialResults) {
   Capabilities cpu = changed(with_lanes(made_up_gpu(), 8), [](Capabilities& c) {
     c.device_type = DeviceType::kCpu;
     c.compute_units = 2;
-    c.subgroup_shuffle = c.shader_int64 = c.buffer_addresses = true;
+    c.subgroup_shuffle = c.shader_int64 = c.shader_float16 = c.buffer_addresses = true;
     c.max_push_constants_bytes = 256;
   });
   for (const std::uint32_t range : {1U << 27U, 1U << 18U}) {

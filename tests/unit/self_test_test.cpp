@@ -152,7 +152,7 @@ std::vector<Capabilities> devices_with_products() {
   Capabilities cpu = tests::with_lanes(tests::small_device(DeviceType::kCpu), 8);
   cpu.storage_buffer_16bit = cpu.shader_int64 = true;
   const Capabilities with_addresses = tests::changed(cpu, [](Capabilities& c) {
-    c.subgroup_shuffle = c.buffer_addresses = true;
+    c.subgroup_shuffle = c.shader_float16 = c.buffer_addresses = true;
     c.max_push_constants_bytes = 256;
   });
   return {cpu, with_addresses, gpu_of(kVendorNvidia, 32, 32), gpu_of(kVendorIntel, 16, 32, shape(16, 16, 16)),
