@@ -10,6 +10,7 @@
 #include "attention/features.hpp"
 #include "attention/params.hpp"
 #include "attention/tensor_table.hpp"
+#include "operation/own_addresses.hpp"
 #include "operation/table_tensors.hpp"
 #include "program/bound_set.hpp"
 
@@ -93,12 +94,9 @@ ProgramPass configured_pass(const PassConfig& config, const ShaderCode& code, Sp
 }
 
 void add_addresses(std::span<const std::uint32_t> bindings, ProgramLayout& layout) {
-  static_assert(sizeof(AttentionParams) % sizeof(std::uint64_t) == 0);
   for (const std::uint32_t binding : bindings) {
     const auto has = [&](const AddressWord& word) { return word.binding == binding; };
-    if (std::ranges::any_of(layout.push_addresses, has)) continue;
-    layout.push_addresses.push_back({binding, layout.push_constant_bytes});
-    layout.push_constant_bytes += sizeof(std::uint64_t);
+    if (std::ranges::none_of(layout.push_addresses, has)) add_address(binding, layout);
   }
 }
 

@@ -86,10 +86,18 @@ struct Kernel {
 /// Whether the options ask for no split, so for no workspace.
 [[nodiscard]] bool asks_for_one_part(const PlanOptions& options);
 
+/// Bytes of tiles' own parts of the workspace (KernelConfig::tile_workspace_bytes) for so many KV heads, if
+/// so many parts share the keys. A part has one step of keys at the least.
+[[nodiscard]] double tiles_bytes(const AttentionDesc& desc, const KernelConfig& config, double heads,
+                                 double parts);
+
+/// Whether the bytes fit half of what a buffer, its memory and a descriptor may have.
+[[nodiscard]] bool fit_half_of_a_buffer(double bytes, const Capabilities& capabilities);
+
 /// Whether the options allow tiles their own parts of the workspace: one part of the keys asks for none, and
 /// those of all parts that are asked for must fit half of a buffer.
-[[nodiscard]] bool have_room_for_tiles(const PlanOptions& options, const AttentionDesc& desc,
-                                       const Capabilities& capabilities, const KernelConfig& config);
+[[nodiscard]] bool options_allow_tile_workspace(const PlanOptions& options, const AttentionDesc& desc,
+                                                const Capabilities& capabilities, const KernelConfig& config);
 
 /// Refuses a problem whose loops the driver might end early, by a bound on their iterations. If the options
 /// ask for a number of parts, the keys are cut into these.

@@ -108,12 +108,6 @@ bool has_whole_vectors(const TensorDesc& tensor, std::int64_t dims, const Tensor
          (block_elements(tensor.type) > 1 || has_vector_loads(tensor, extents));
 }
 
-std::uint32_t tile_words(const AttentionDesc& desc, const KernelConfig& config) {
-  const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
-  const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
-  return VKATTN_LANE_DECODE_TILE_WORDS(config.rows_per_workgroup, config.tile.keys, head_dim, value_dim);
-}
-
 bool takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) {
   constexpr std::int64_t kMostDims = 4096;  // a tile's offsets stay below the numbers taken from addresses
   return reads_by_address(capabilities, kVectorAddresses.size()) && capabilities.subgroup_shuffle &&
@@ -123,33 +117,29 @@ bool takes_vectors(const AttentionDesc& desc, const Capabilities& capabilities) 
          has_whole_vectors(desc.value, desc.value_dim, key_extents(desc, 1));
 }
 
-// Each tile has its own part of the workspace, for each part of the keys. All are in one descriptor, for one
-// head even where each step is a part; partial results take less.
-bool has_room_for_tiles(const AttentionDesc& desc, const Capabilities& capabilities,
-                        const KernelConfig& config) {
+// Each tile has its own part of the workspace, for each part of the keys, and one descriptor has them all.
+// Without a split these stay small. A split may make a part of each step, and its windows have one head at
+// the least; where the batch shares packed rows, which windows do not cut, one head of each member.
+bool tiles_have_room(const AttentionDesc& desc, const Capabilities& capabilities,
+                     const KernelConfig& config) {
   constexpr double kMostBytes = 16777216;
-  const double range =
-      static_cast<double>(std::min({capabilities.max_storage_buffer_range, capabilities.max_buffer_size,
-                                    capabilities.max_memory_allocation_bytes})) /
-      2;
-  const double heads = static_cast<double>(desc.batch) * static_cast<double>(desc.kv_heads);
-  const double tiles =
-      static_cast<double>(divide_up(packed_rows(desc), std::int64_t{config.rows_per_workgroup}));
-  const auto steps = static_cast<double>(divide_up(desc.kv_length, std::int64_t{config.key_step}));
-  // Windows cut the batch, but not where it shares packed rows.
+  const auto most_parts = static_cast<double>(desc.kv_length);  // more than there are steps
+  const auto batch = static_cast<double>(desc.batch);
   const bool is_packed = desc.has_packed_queries() || desc.has_packed_keys();
-  const double least = is_packed ? static_cast<double>(desc.batch) : 1.0;
-  const double head_bytes = 4.0 * tiles * tile_words(desc, config);
-  return heads * head_bytes <= std::min(kMostBytes, range) && least * steps * head_bytes <= range;
+  const double whole = tiles_bytes(desc, config, batch * static_cast<double>(desc.kv_heads), 1);
+  const double split = tiles_bytes(desc, config, is_packed ? batch : 1, most_parts);
+  return whole <= kMostBytes && fit_half_of_a_buffer(std::max(whole, split), capabilities);
 }
 
 void read_vectors(const AttentionDesc& desc, KernelConfig& config) {
   const std::uint32_t rows = config.rows_per_workgroup, keys = config.tile.keys;
+  const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
+  const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
   const std::uint32_t score_vectors = vectors_of_pass(desc.head_dim, desc.key.type, 16);
   const std::uint32_t value_vectors =
       vectors_of_pass(desc.value_dim, desc.value.type, most_value_vectors(rows));
   config.own_addresses.assign(kVectorAddresses.begin(), kVectorAddresses.end());
-  config.tile_workspace_bytes = 4 * tile_words(desc, config);
+  config.tile_workspace_bytes = 4 * VKATTN_LANE_DECODE_TILE_WORDS(rows, keys, head_dim, value_dim);
   config.shared_bytes = 0;
   config.shader = feature_form(desc, "attention_lane_decode_addresses");
   config.constants = {{VKATTN_SPEC_LANE_DECODE_ROWS, rows},
@@ -198,8 +188,11 @@ Result<KernelConfig> configure_lane_decode(const AttentionDesc& desc, const Capa
                         {VKATTN_SPEC_LANE_DECODE_LOCKSTEP, takes_long_steps(capabilities) ? 1U : 0U}};
     config.summary = message(rows, rows == 1 ? " row" : " rows", ", ", threads, " lanes of ", tile.keys,
                              " keys a step", touches(desc, capabilities) ? ", cache lines first" : "");
-    if (takes_vectors(desc, capabilities) && has_room_for_tiles(desc, capabilities, config))
-      read_vectors(desc, config);
+    if (takes_vectors(desc, capabilities)) {
+      KernelConfig vectors = config;
+      read_vectors(desc, vectors);
+      if (tiles_have_room(desc, capabilities, vectors)) return vectors;
+    }
     return config;
   }
   return no_block_fits(fits);

@@ -111,18 +111,24 @@ bool asks_for_one_part(const PlanOptions& options) {
   return options.kv_splits == 1;
 }
 
-bool have_room_for_tiles(const PlanOptions& options, const AttentionDesc& desc,
-                         const Capabilities& capabilities, const KernelConfig& config) {
+double tiles_bytes(const AttentionDesc& desc, const KernelConfig& config, double heads, double parts) {
+  const auto tiles =
+      static_cast<double>(divide_up(packed_rows(desc), std::int64_t{config.rows_per_workgroup}));
+  const auto steps = static_cast<double>(divide_up(desc.kv_length, std::int64_t{config.key_step}));
+  return heads * tiles * std::min(parts, steps) * config.tile_workspace_bytes;
+}
+
+bool fit_half_of_a_buffer(double bytes, const Capabilities& capabilities) {
+  const auto most = std::min({capabilities.max_storage_buffer_range, capabilities.max_buffer_size,
+                              capabilities.max_memory_allocation_bytes});
+  return bytes <= static_cast<double>(most) / 2;
+}
+
+bool options_allow_tile_workspace(const PlanOptions& options, const AttentionDesc& desc,
+                                  const Capabilities& capabilities, const KernelConfig& config) {
   if (options.kv_splits == 0 || asks_for_one_part(options)) return options.kv_splits == 0;
-  const double steps = static_cast<double>(divide_up(desc.kv_length, std::int64_t{config.key_step}));
-  const double tiles =
-      static_cast<double>(divide_up(packed_rows(desc), std::int64_t{config.rows_per_workgroup})) *
-      static_cast<double>(desc.batch) * static_cast<double>(desc.kv_heads);
-  const double bytes = tiles * std::min<double>(options.kv_splits, steps) * config.tile_workspace_bytes;
-  return bytes <=
-         static_cast<double>(std::min({capabilities.max_storage_buffer_range, capabilities.max_buffer_size,
-                                       capabilities.max_memory_allocation_bytes})) /
-             2;
+  const double heads = static_cast<double>(desc.batch) * static_cast<double>(desc.kv_heads);
+  return fit_half_of_a_buffer(tiles_bytes(desc, config, heads, options.kv_splits), capabilities);
 }
 
 Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,

@@ -41,4 +41,10 @@ inline constexpr std::uint32_t kVectorLanes = 8;
          capabilities.max_push_constants_bytes >= bytes;
 }
 
+/// The same device for kernels that are to have descriptors alone.
+[[nodiscard]] inline Capabilities without_addresses(Capabilities capabilities) {
+  capabilities.buffer_addresses = false;
+  return capabilities;
+}
+
 }  // namespace vkattn::detail

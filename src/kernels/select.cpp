@@ -75,11 +75,9 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
   auto config = (float16 ? kernel.configure_float16 : kernel.configure)(desc, capabilities, tiles);
   // The form that takes a workspace is left where options or the build do without it.
   if (config && config->tile_workspace_bytes != 0 &&
-      (!have_room_for_tiles(options, desc, capabilities, *config) ||
+      (!options_allow_tile_workspace(options, desc, capabilities, *config) ||
        !built_shader(shader_binaries(), config->shader))) {
-    Capabilities without = capabilities;
-    without.buffer_addresses = false;
-    config = kernel.configure(desc, without, tiles);
+    config = kernel.configure(desc, without_addresses(capabilities), tiles);
   }
   if (!config) return config;
   config->name = kernel.name;

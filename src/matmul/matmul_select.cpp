@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/message.hpp"
+#include "kernels/own_address.hpp"
 #include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
 #include "matmul/matmul_kernel.hpp"
@@ -136,9 +137,7 @@ Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& des
       options.matmul_tile ? std::vector{*options.matmul_tile} : matmul_tiles(kernel.name, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles, options.copies);
   if (config && !config->own_addresses.empty() && !built_shader(shader_binaries(), config->shader)) {
-    Capabilities without = capabilities;
-    without.buffer_addresses = false;
-    config = kernel.configure(desc, without, tiles, options.copies);
+    config = kernel.configure(desc, without_addresses(capabilities), tiles, options.copies);
   }
   if (!config) return config;
   if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();

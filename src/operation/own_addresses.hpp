@@ -11,13 +11,16 @@
 
 namespace vkattn::detail {
 
+/// Makes room for a binding's address behind what the layout has.
+inline void add_address(std::uint32_t binding, ProgramLayout& layout) {
+  layout.push_constant_bytes = round_up(layout.push_constant_bytes, std::uint32_t{sizeof(std::uint64_t)});
+  layout.push_addresses.push_back({binding, layout.push_constant_bytes});
+  layout.push_constant_bytes += sizeof(std::uint64_t);
+}
+
 /// Makes room for the addresses. The parameters come first in the layout.
 inline void add_own_addresses(std::span<const OwnAddress> addresses, ProgramLayout& layout) {
-  for (const OwnAddress& address : addresses) {
-    layout.push_constant_bytes = round_up(layout.push_constant_bytes, std::uint32_t{sizeof(std::uint64_t)});
-    layout.push_addresses.push_back({address.binding, layout.push_constant_bytes});
-    layout.push_constant_bytes += sizeof(std::uint64_t);
-  }
+  for (const OwnAddress& address : addresses) add_address(address.binding, layout);
 }
 
 /// Appends to a set's push constants what is added to the addresses. `first_byte_of(binding)` is where, in
