@@ -18,49 +18,11 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "decoder"))
+from terminal_testing import Terminal, skip_without_device  # noqa: E402
+
 PROGRAM, CHECKPOINT, GPT2 = sys.argv[1:4]
 LONG = 1 << 20  # tokens
-
-
-def shown(said):
-    """The lines that a terminal shows: what follows \\r overwrites a line, and \\x1b[K removes the rest of it."""
-    lines = said.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    return [line.rpartition("\r")[2].replace("\x1b[K", "") for line in lines]
-
-
-class Terminal:
-    """The program, with a terminal for its progress and a file for its text."""
-
-    def __init__(self, folder, *words):
-        self.text = pathlib.Path(folder, "text")
-        self.said = ""
-        self.screen, theirs = os.openpty()
-        with self.text.open("wb") as text:
-            self.program = subprocess.Popen([PROGRAM, folder, *words], stdout=text, stderr=theirs)
-        os.close(theirs)
-
-    def read_until(self, pattern):
-        """Reads up to these words. False: the program has ended before."""
-        while not re.search(pattern, self.said):
-            try:
-                piece = os.read(self.screen, 4096)
-            except OSError:  # Linux has this for the end
-                piece = b""
-            if not piece:
-                return False
-            self.said += piece.decode("utf-8", "replace")
-        return True
-
-    def end(self):
-        """The exit code, the lines on the screen, and the text."""
-        self.read_until("(?!)")
-        return self.program.wait(), shown(self.said), self.text.read_text("utf-8")
-
-    def stop(self):
-        """Ends the program where a test has not."""
-        self.program.kill()
-        self.program.wait()
-        os.close(self.screen)
 
 
 class TerminalTest(unittest.TestCase):
@@ -74,7 +36,7 @@ class TerminalTest(unittest.TestCase):
         config.write_text(json.dumps({**json.loads(config.read_text()), "max_position_embeddings": LONG}))
 
     def start(self, *words):
-        terminal = Terminal(self.folder, *words)
+        terminal = Terminal(self.folder + "/text", PROGRAM, self.folder, *words)
         self.addCleanup(terminal.stop)
         return terminal
 
@@ -182,15 +144,6 @@ class TerminalTest(unittest.TestCase):
             self.assertEqual(self.refusal("--prompt-file", str(prompts), "--context", "128"), f"prompt 2 has {words}\n")
 
 
-def skip_without_device():
-    """Ends the test if there is no device."""
-    run = subprocess.run([PROGRAM, CHECKPOINT, "a", "--tokens", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                         encoding="utf-8", check=False)
-    if re.search("no Vulkan (device|loader)|vkCreateInstance failed", run.stderr):
-        print(run.stderr)
-        sys.exit(1 if os.environ.get("VKATTN_TEST_REQUIRE_DEVICE") == "1" else 77)
-
-
 if __name__ == "__main__":
-    skip_without_device()
+    skip_without_device(PROGRAM, CHECKPOINT, "a", "--tokens", "1")
     unittest.main(argv=sys.argv[:1])
