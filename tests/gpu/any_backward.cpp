@@ -33,12 +33,21 @@ std::string AnyBackwardTest::reason_to_skip() const {
   return on_matrices() ? reason_against(with_gradients(desc_of("8x8 d8 f16"))) : "";
 }
 
+std::string AnyBackwardTest::reason_against(const BackwardDesc& desc) {
+  std::string reason = tests::reason_against(capabilities(), kernel(), desc);
+  if (!reason.empty() || !is_staged()) return reason;
+  PlanOptions how = options();
+  how.deferred_compilation = true;
+  const auto plan = BackwardPlan::create(runtime().device(), desc, how);
+  return plan ? "" : plan.error().message;
+}
+
 BackwardDesc AnyBackwardTest::with_gradients(const AttentionDesc& attention) {
   BackwardDesc desc = harness::with_all_gradients(attention);
   desc.has_grad_lse = attention.has_lse;
   if (on_matrices())
     desc.grad_output = TensorDesc{attention.query.type, {}, attention.output.alignment_bytes};
-  if (std::string_view(GetParam()) != "matrix2") return desc;
+  if (kernel() != "matrix2") return desc;
   desc.has_grad_mask = false;
   desc.has_grad_alibi_slopes = false;
   return desc;
@@ -51,7 +60,9 @@ Problem AnyBackwardTest::parsed(std::string_view text) {
 }
 
 PlanOptions AnyBackwardTest::options(std::uint32_t chunk_keys) {
-  return {.kernel = GetParam(), .chunk_keys = chunk_keys};
+  PlanOptions options{.kernel = kernel(), .chunk_keys = chunk_keys};
+  if (is_staged()) options.tile = TileSizes{.subgroups = 2, .rows = 16, .keys = 16};
+  return options;
 }
 
 std::vector<std::uint32_t> AnyBackwardTest::chunk_sizes(std::uint32_t chunk_keys) {
