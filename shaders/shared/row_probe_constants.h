@@ -10,8 +10,11 @@
 #define VKATTN_SPEC_PROBE_ROWS 1
 #define VKATTN_SPEC_PROBE_SCORE_COLUMNS 2
 #define VKATTN_SPEC_PROBE_SUM_COLUMNS 3
+#define VKATTN_SPEC_PROBE_WORKGROUP_SIZE 4  // all lanes of VKATTN_PROBE_SUBGROUPS subgroups
 
-// Words of what is found: these, then for each lane the numbers of its components of scores, and those of its sums.
+#define VKATTN_PROBE_SUBGROUPS 4  // a driver might keep elements in another way in each
+
+// Words of what each subgroup finds: these, then for each lane the numbers of its components of scores, and those of its sums.
 #define VKATTN_PROBE_SCORE_COMPONENTS 0  // of a lane
 #define VKATTN_PROBE_SUM_COMPONENTS 1
 #define VKATTN_PROBE_SUBGROUP_SIZE 2

@@ -119,19 +119,13 @@ RowLayout only_sizes(const RowLayout& sizes) {
           .lanes = sizes.lanes};
 }
 
-}  // namespace
-
-std::size_t probe_words(const RowLayout& sizes) {
+std::size_t words_of_subgroup(const RowLayout& sizes) {
   return VKATTN_PROBE_FIRST_NUMBER + std::size_t{sizes.rows} * (sizes.score_columns + sizes.sum_columns);
 }
 
-std::size_t probe_numbers(const RowLayout& sizes) {
-  return std::size_t{sizes.rows} * std::max(sizes.score_columns, sizes.sum_columns);
-}
-
-RowLayout decode_row_layout(const RowLayout& sizes, std::span<const std::uint32_t> words) {
-  RowLayout layout = only_sizes(sizes);
-  if (!has_good_sizes(layout) || words.size() != probe_words(layout)) return layout;
+// The layout by the words of one subgroup; lane_rows is 0 if they do not tell it.
+RowLayout layout_of_subgroup(const RowLayout& sizes, std::span<const std::uint32_t> words) {
+  RowLayout layout = sizes;
   FoundMatrix scores{layout.rows, layout.score_columns, layout.lanes, words, VKATTN_PROBE_FIRST_NUMBER, 0};
   FoundMatrix sums{layout.rows, layout.sum_columns, layout.lanes, words, 0, 0};
   scores.stride = sums.stride = std::size_t{scores.components()} + sums.components();
@@ -154,6 +148,27 @@ RowLayout decode_row_layout(const RowLayout& sizes, std::span<const std::uint32_
   layout.lane_bits = *score_bits;
   layout.score_row_bits = score_rows->packed();
   layout.sum_row_bits = sum_rows->packed();
+  return layout;
+}
+
+}  // namespace
+
+std::size_t probe_words(const RowLayout& sizes) {
+  return VKATTN_PROBE_SUBGROUPS * words_of_subgroup(sizes);
+}
+
+std::size_t probe_numbers(const RowLayout& sizes) {
+  return std::size_t{sizes.rows} * std::max(sizes.score_columns, sizes.sum_columns);
+}
+
+RowLayout decode_row_layout(const RowLayout& sizes, std::span<const std::uint32_t> words) {
+  const RowLayout unknown = only_sizes(sizes);
+  if (!has_good_sizes(unknown) || words.size() != probe_words(unknown)) return unknown;
+  const std::size_t count = words_of_subgroup(unknown);
+  const RowLayout layout = layout_of_subgroup(unknown, words.first(count));
+  for (std::size_t first = count; first < words.size(); first += count) {
+    if (layout_of_subgroup(unknown, words.subspan(first, count)) != layout) return unknown;
+  }
   return layout;
 }
 

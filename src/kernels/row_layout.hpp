@@ -17,14 +17,14 @@ namespace vkattn::detail {
 /// The most rows of a lane that the constants tell of: five bits.
 inline constexpr std::uint32_t kMostLaneRows = 32;
 
-/// Words that the probe of these sizes writes (shaders/shared/row_probe_constants.h).
+/// Words that the probe of these sizes writes, of all subgroups (shaders/shared/row_probe_constants.h).
 [[nodiscard]] std::size_t probe_words(const RowLayout& sizes);
 /// Numbers that the probe reads: 0, 1, 2 and so on.
 [[nodiscard]] std::size_t probe_numbers(const RowLayout& sizes);
 
 /// The layout of the sizes by the words that the probe wrote. It has lane_rows 0 if the constants cannot tell
 /// it: elements are missing or doubled, lanes differ in which components share a row, rows do not follow from
-/// bits of a component's number, or scores and sums put different rows into a lane.
+/// bits of a component's number, scores and sums put different rows into a lane, or subgroups differ.
 [[nodiscard]] RowLayout decode_row_layout(const RowLayout& sizes, std::span<const std::uint32_t> words);
 
 /// Whether the sizes, rows and lanes of the layout fit each other: a caller's may be anything. Its bits of

@@ -15,10 +15,8 @@ namespace vkattn {
 
 namespace detail {
 
-namespace {
-
-Result<RowLayout> run_probe(const Runtime& runtime, const RowLayout& sizes) {
-  auto program = row_probe(runtime.device(), sizes, runtime.pipeline_cache());
+Result<RowLayout> run_row_probe(const Runtime& runtime, const Device& device, const RowLayout& sizes) {
+  auto program = row_probe(device, sizes, runtime.pipeline_cache());
   if (!program) return program.error();
   std::vector<float> numbers(probe_numbers(sizes));
   std::iota(numbers.begin(), numbers.end(), 0.0F);
@@ -41,13 +39,15 @@ Result<RowLayout> run_probe(const Runtime& runtime, const RowLayout& sizes) {
   return decode_row_layout(sizes, words);
 }
 
+namespace {
+
 // The layout, or nothing if the probe cannot run.
 Result<std::optional<RowLayout>> probed(const Runtime& runtime, SelfTests& tests, const RowLayout& sizes) {
   const std::string test = message("rows of accumulators of ", sizes.rows, "x", sizes.score_columns, " and ",
                                    sizes.rows, "x", sizes.sum_columns, " in ", sizes.lanes, " lanes");
   std::optional<RowLayout> layout;
   const auto run = [&]() -> Result<TestOutcome> {
-    auto found = run_probe(runtime, sizes);
+    auto found = run_row_probe(runtime, runtime.device(), sizes);
     if (!found) return found.error();
     layout = *found;
     return TestOutcome();

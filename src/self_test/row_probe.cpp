@@ -51,11 +51,12 @@ Result<std::shared_ptr<const Program>> row_probe(const Device& device, const Row
   pass.name = "row probe";
   pass.shader = kProbeShader;
   pass.code = *std::move(code);
-  pass.specialization = {{VKATTN_SPEC_PROBE_LANES, sizes.lanes},
+  pass.workgroup_size = VKATTN_PROBE_SUBGROUPS * sizes.lanes;
+  pass.specialization = {{VKATTN_SPEC_PROBE_WORKGROUP_SIZE, pass.workgroup_size},
+                         {VKATTN_SPEC_PROBE_LANES, sizes.lanes},
                          {VKATTN_SPEC_PROBE_ROWS, sizes.rows},
                          {VKATTN_SPEC_PROBE_SCORE_COLUMNS, sizes.score_columns},
                          {VKATTN_SPEC_PROBE_SUM_COLUMNS, sizes.sum_columns}};
-  pass.workgroup_size = sizes.lanes;
   pass.required_subgroup_size = required_subgroup_size(capabilities, sizes.lanes);
   desc.passes.push_back(std::move(pass));
   desc.steps.push_back({0, 0, 0, 1, 1, 1, 0});

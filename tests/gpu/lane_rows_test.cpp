@@ -9,6 +9,7 @@
 
 #include "gpu/support.hpp"
 #include "kernels/row_layout.hpp"
+#include "runtime/probed_rows.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -52,6 +53,20 @@ TEST_F(LaneRowsProbe, FindsLayoutsOnCpus) {
     GTEST_SKIP() << "only lavapipe's matrices are known to lie so";
   }
   EXPECT_EQ(reason_against_lanes(runtime(), desc), "");
+}
+
+/// Subgroups have half of the lanes that the device says they have: then the probe finds no layout.
+TEST_F(LaneRows, SubgroupsOfAnotherSize) {
+  const Device& device = runtime().device();
+  Capabilities c = device.capabilities();
+  const auto known = std::ranges::find_if(c.row_layouts, detail::is_usable);
+  ASSERT_NE(known, c.row_layouts.end());
+  RowLayout sizes{known->rows, known->score_columns, known->sum_columns, known->lanes};
+  EXPECT_EQ(must(detail::run_row_probe(runtime(), device, sizes)), *known);
+  c.required_subgroup_size = false;
+  sizes.lanes *= 2;
+  const Device wrong = device.state().seen_through(std::move(c));
+  EXPECT_EQ(must(detail::run_row_probe(runtime(), wrong, sizes)), sizes);
 }
 
 TEST_F(LaneRows, EveryTileIsRight) {

@@ -28,8 +28,9 @@ struct Place {
 };
 using PlaceOf = std::function<Place(std::uint32_t lane, std::uint32_t component)>;
 
-/// The words that a probe would write.
-std::vector<std::uint32_t> words_of(const RowLayout& sizes, const PlaceOf& scores, const PlaceOf& sums) {
+/// The words that one subgroup of a probe would write.
+std::vector<std::uint32_t> words_of_subgroup(const RowLayout& sizes, const PlaceOf& scores,
+                                             const PlaceOf& sums) {
   const std::uint32_t score_count = sizes.rows * sizes.score_columns / sizes.lanes;
   const std::uint32_t sum_count = sizes.rows * sizes.sum_columns / sizes.lanes;
   std::vector<std::uint32_t> words{score_count, sum_count, sizes.lanes};
@@ -44,6 +45,16 @@ std::vector<std::uint32_t> words_of(const RowLayout& sizes, const PlaceOf& score
     add(sums, sum_count, sizes.sum_columns);
   }
   return words;
+}
+
+/// The words of a probe whose subgroups all find the same.
+std::vector<std::uint32_t> in_all_subgroups(const std::vector<std::uint32_t>& one) {
+  std::vector<std::uint32_t> words;
+  for (int i = 0; i < VKATTN_PROBE_SUBGROUPS; ++i) words.insert(words.end(), one.begin(), one.end());
+  return words;
+}
+std::vector<std::uint32_t> words_of(const RowLayout& sizes, const PlaceOf& scores, const PlaceOf& sums) {
+  return in_all_subgroups(words_of_subgroup(sizes, scores, sums));
 }
 
 constexpr RowLayout sizes_of(std::uint32_t rows, std::uint32_t score_columns, std::uint32_t sum_columns,
@@ -163,14 +174,17 @@ TEST(RowLayouts, PermutedRowsAndColumns) {
 /// Layouts that the constants cannot tell are not used.
 TEST(RowLayouts, NonsenseIsNotUsed) {
   const RowLayout sizes = sizes_of(16, 16, 16, 32);
-  const auto good = words_of(sizes, nvidia(16, 16), nvidia(16, 16));
-  ASSERT_NE(decode_row_layout(sizes, good).lane_rows, 0U);
-  const auto refused = [&](const char* what, const std::function<void(std::vector<std::uint32_t>&)>& change) {
-    std::vector<std::uint32_t> words = good;
-    change(words);
+  const auto good = words_of_subgroup(sizes, nvidia(16, 16), nvidia(16, 16));
+  ASSERT_NE(decode_row_layout(sizes, in_all_subgroups(good)).lane_rows, 0U);
+  const auto is_refused = [&](const char* what, const std::vector<std::uint32_t>& words) {
     const RowLayout layout = decode_row_layout(sizes, words);
     EXPECT_EQ(layout, sizes) << what;
     EXPECT_FALSE(is_usable(layout)) << what;
+  };
+  const auto refused = [&](const char* what, const std::function<void(std::vector<std::uint32_t>&)>& change) {
+    std::vector<std::uint32_t> words = good;
+    change(words);
+    is_refused(what, in_all_subgroups(words));
   };
   constexpr std::size_t kFirst = VKATTN_PROBE_FIRST_NUMBER;
   refused("nothing was written", [](auto& words) { std::ranges::fill(words, ~0U); });
@@ -195,6 +209,18 @@ TEST(RowLayouts, NonsenseIsNotUsed) {
   });
   refused("anything",
           [](auto& words) { std::shuffle(words.begin() + kFirst, words.end(), std::mt19937(1)); });
+  // One subgroup of several wrote nothing, or a layout that would do if all had it.
+  const PlaceOf other = [](std::uint32_t lane, std::uint32_t i) {
+    return nvidia(16, 16)(lane, (i & ~3U) | (i & 1U) << 1U | (i >> 1U & 1U));
+  };
+  ASSERT_NE(decode_row_layout(sizes, words_of(sizes, other, other)).lane_rows, 0U);
+  for (const auto& last : {std::vector(good.size(), ~0U), words_of_subgroup(sizes, other, other)}) {
+    auto words = in_all_subgroups(good);
+    std::ranges::copy(last, words.end() - static_cast<std::ptrdiff_t>(last.size()));
+    is_refused("subgroups differ", words);
+    std::ranges::rotate(words, words.end() - static_cast<std::ptrdiff_t>(last.size()));
+    is_refused("subgroups differ", words);
+  }
   // More rows than five bits tell.
   const RowLayout many = sizes_of(64, 8, 8, 8);
   const PlaceOf column = [](std::uint32_t lane, std::uint32_t i) -> Place { return {i, lane}; };

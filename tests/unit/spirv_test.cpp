@@ -6,8 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <random>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "program/program.hpp"
@@ -15,6 +18,7 @@
 #include "spirv/live_code.hpp"
 #include "spirv/loops.hpp"
 #include "spirv/shared_accesses.hpp"
+#include "spirv/spirv_ops.hpp"
 #include "support/must.hpp"
 #include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
@@ -98,6 +102,64 @@ TEST(Spirv, TornModulesStayWithinTheirWords) {
     }
     torn.shrink_to_fit();
     prepare(torn);
+  }
+}
+
+/// Of D = A x B + C: the operands C that are used once more, come from another block, or are constants.
+std::vector<std::uint32_t> sums_read_again(const Words& words) {
+  constexpr std::uint32_t kMulAdd = 4459;  // result type, result, A, B, C
+  constexpr std::uint32_t kFirstConstant = spirv_op::kConstantTrue;
+  std::set<std::uint32_t> constants;
+  std::vector<std::uint32_t> found;
+  std::map<std::uint32_t, std::uint32_t> blocks, reads;  // of a result: its block, and how often it is named
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> sums;  // and the block of the product
+  std::uint32_t block = 0;  // 0 before the first function, where literals may look like results
+  for (const auto& each : instructions_of(words)) {
+    const auto instruction = each.words;
+    const std::uint32_t code = each.opcode();
+    if (code == spirv_op::kLabel && instruction.size() == 2) block = instruction[1];
+    if (block == 0) {
+      if (code >= kFirstConstant && code <= spirv_op::kSpecConstantOp) constants.insert(instruction[2]);
+      continue;
+    }
+    for (const std::uint32_t word : instruction.subspan(1)) {
+      blocks.try_emplace(word, block);
+      ++reads[word];
+    }
+    if (code == kMulAdd && instruction.size() > 5) sums.emplace_back(instruction[5], block);
+  }
+  for (const auto& [sum, place] : sums) {
+    if (reads[sum] != 2 || blocks[sum] != place || constants.contains(sum)) found.push_back(sum);
+  }
+  return found;
+}
+
+TEST(Spirv, SumsThatAreReadAgainAreFound) {
+  using tests::op;
+  const Words label{op(spirv_op::kLabel, 2), 20}, next{op(spirv_op::kLabel, 2), 21};
+  const Words load{op(spirv_op::kLoad, 4), 1, 30, 10}, again{op(spirv_op::kLoad, 4), 1, 31, 10};
+  const auto product = [](std::uint32_t result, std::uint32_t sum) {
+    return Words{tests::op(4459, 6), 1, result, 40, 41, sum};
+  };
+  const auto found = [](const std::vector<Words>& parts) {
+    return sums_read_again(spirv_module(tests::joined(parts)));
+  };
+  EXPECT_EQ(found({label, load, product(50, 30), again, product(51, 31)}), Words{});
+  EXPECT_EQ(found({label, load, product(50, 30), product(51, 50), product(52, 51)}), Words{});
+  EXPECT_EQ(found({label, load, product(50, 30), product(51, 30)}), (Words{30, 30}));
+  EXPECT_EQ(found({label, load, product(50, 30), {op(spirv_op::kStore, 3), 11, 30}}), Words{30});
+  EXPECT_EQ(found({label, load, next, product(50, 30)}), Words{30}) << "a loop may come here again";
+  const Words zeros{op(44, 4), 1, 30, 9};  // OpConstantComposite
+  EXPECT_EQ(found({zeros, label, product(50, 30)}), Words{30});
+  EXPECT_EQ(found({zeros, label, {op(spirv_op::kStore, 3), 11, 30}, product(50, 30)}), Words{30});
+}
+
+/// Mesa stores parts of a product of matrices that its device does not have to where it keeps C: to whatever
+/// else is read from there, it gives a wrong number (docs/trials/lavapipe.md).
+TEST(Spirv, SumsOfTheBuildAreReadByOneProduct) {
+  for (const ShaderBinary& shader : shader_binaries()) {
+    if (!shader.is_built()) continue;
+    EXPECT_EQ(sums_read_again(tests::must(shader.code().words())), Words{}) << shader.name;
   }
 }
 
