@@ -181,7 +181,9 @@ class Runtime {
   [[nodiscard]] std::uint64_t memory_bytes() const;
   /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by
   /// name. Nothing is said of its content. Those of up to 16 MiB are not freed at once: the last that were
-  /// given up are kept for the next ones of the same size (RuntimeOptions::kept_buffers).
+  /// given up are kept for the next ones of the same size (RuntimeOptions::kept_buffers). On Linux, those of
+  /// 256 KiB and more of a driver for CPUs lie in the program's own memory, in large pages where the system
+  /// has some and the driver has VK_EXT_external_memory_host.
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
   /// What make_bindings() of the plan, of any kind, takes as its workspace; an empty buffer where the plan
   /// needs none.

@@ -9,10 +9,13 @@
 //   ...    +----------+----------+-----+     partial sums  | each lane has a result of its own |
 //                                                          +-----------------------------------+
 //
-// Budget. Example: 8 rows, 1 column, 8 vectors of inner a step; elements of e bytes.
-//   registers      kRows * kColumns sums + kInner * kColumns of b + 1 of a = 8 + 8 + 1
+// Rows one by one (kRows 1) are read in the order of memory, which prefetchers follow where rows are short: 8 rows of a workgroup,
+// each in a few sums of its own. The smaller operand stays in a core's first cache, and is read again for each row.
+//
+// Budget. Example: 8 rows, 1 column, 8 vectors of inner a step; elements of e bytes. In brackets: rows one by one.
+//   registers      kRows * kColumns sums + kInner * kColumns of b + 1 of a = 8 + 8 + 1   (kParts * kColumns + 2 = 10)
 //   shared memory  none
-//   memory         each multiply-add reads e / kColumns bytes of a + e / kRows of b = e + e / 8
+//   memory         each multiply-add reads e / kColumns bytes of a + e / kRows of b = e + e / 8   (e + e)
 //
 // Addresses have no checks of bounds. Vectors are read where a whole step exists; what is left of inner, fewer than kStep
 // elements, is read one by one through descriptors. Lost on lavapipe (docs/trials/lavapipe.md): 16 rows or 4, and a word of each
@@ -30,7 +33,10 @@
 const uint kStep = kInner * kVector;           // elements
 const bool kInOrder = kAType == VKATTN_TYPE_FLOAT32 || kAType == VKATTN_TYPE_FLOAT16;  // lanes have neighbours
 const uint kFour = 4;                          // vectors of b that are read together, and of a quantised block
-const uint kSums = (kRows * kColumns + 7) / 8 * 8;
+const bool kOneByOne = kRows == 1;             // rows
+const uint kParts = kOneByOne ? 8 / kColumns : 1;  // sums of a row and a column
+const uint kBlockRows = kOneByOne ? kVector : kRows;
+const uint kSums = (kRows * kColumns * kParts + 7) / 8 * 8;
 
 // Indices and addresses of the first elements of rows and columns that the part has. The last row or column stands for those
 // beyond it, which are not stored.
@@ -102,7 +108,7 @@ void add_products_of_step(uint64_t a_skipped, uint64_t b_skipped) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint i = 0; i < kInner; ++i) {
       const float a = vector_at(a_line[r] + a_skipped, 0, i, kAType);
-      [[unroll]] for (uint c = 0; c < kColumns; ++c) sums[r * kColumns + c] += a * b[c * kInner + i];
+      [[unroll]] for (uint c = 0; c < kColumns; ++c) sums[(r * kColumns + c) * kParts + i % kParts] += a * b[c * kInner + i];
     }
   }
 }
@@ -111,7 +117,7 @@ void add_products_of_step(uint64_t a_skipped, uint64_t b_skipped) {
 void add_products(uint inner) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const float element = a_element(a_index[r], inner);
-    [[unroll]] for (uint c = 0; c < kColumns; ++c) sums[r * kColumns + c] += element * b_element(b_index[c], inner);
+    [[unroll]] for (uint c = 0; c < kColumns; ++c) sums[(r * kColumns + c) * kParts] += element * b_element(b_index[c], inner);
   }
 }
 
@@ -126,27 +132,24 @@ void store_sums(Block block) {
   }
 }
 
-void begin_lines(Block block) {
+void begin_columns(Block block) {
   begin_vectors();
   pair_lane = (gl_SubgroupInvocationID & 3u) * 2;
   half_word_lane = gl_SubgroupInvocationID / 2;
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    a_index[r] = a_outer(block.batch, min(block.first_row + r, params.rows - 1u));
-    a_line[r] = a_address + (is_blocks(kAType) ? uint64_t(a_block(a_index[r], block.inner_begin)) * 2
-                                               : uint64_t(bytes_of(a_index[r] + block.inner_begin, kAType)));
-  }
   [[unroll]] for (uint c = 0; c < kColumns; ++c) {
     b_index[c] = b_outer(block.batch, min(block.first_column + c, params.columns - 1u));
     b_line[c] = b_address + uint64_t(bytes_of(b_index[c] + block.inner_begin, kBType));
   }
-  [[unroll]] for (uint i = 0; i < kSums; ++i) sums[i] = 0.0;
 }
 
-void main() {
-  const uint unit = first_unit_of_group(1);
-  if (!has_unit(unit)) return;
-  const Block block = block_of(unit, kRows, kColumns, 1);
-  begin_lines(block);
+// Sums of kRows rows, from this one on.
+void sum_rows(Block block, uint first_row) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    a_index[r] = a_outer(block.batch, min(first_row + r, params.rows - 1u));
+    a_line[r] = a_address + (is_blocks(kAType) ? uint64_t(a_block(a_index[r], block.inner_begin)) * 2
+                                               : uint64_t(bytes_of(a_index[r] + block.inner_begin, kAType)));
+  }
+  [[unroll]] for (uint i = 0; i < kSums; ++i) sums[i] = 0.0;
   const uint steps = (block.inner_end - block.inner_begin) / kStep;
   if (steps != 0) {
     uint step = 0;
@@ -162,5 +165,45 @@ void main() {
       left += kVector;
     } while (left < block.inner_end);
   }
-  store_sums(block);
+}
+
+// Over parts and lanes.
+float sum_of_row(uint column) {
+  float sum = sums[column * kParts];
+  [[unroll]] for (uint i = 1; i < kParts; ++i) sum += sums[column * kParts + i];
+  [[unroll]] for (uint bit = 1; bit < kVector; bit *= 2) sum += subgroupShuffleXor(sum, bit);
+  return sum;
+}
+
+// Each lane gets the results of a row.
+void store_rows_one_by_one(Block block) {
+  float results[kColumns];
+  [[unroll]] for (uint c = 0; c < kColumns; ++c) results[c] = 0.0;
+  uint r = 0;
+  [[dont_unroll]] do {
+    sum_rows(block, block.first_row + r);
+    [[unroll]] for (uint c = 0; c < kColumns; ++c) {
+      const float sum = sum_of_row(c);
+      results[c] = gl_SubgroupInvocationID == r ? sum : results[c];
+    }
+    r += 1;
+  } while (r < kVector);
+  const uint row = block.first_row + gl_SubgroupInvocationID;
+  if (row >= params.rows) return;
+  [[unroll]] for (uint c = 0; c < kColumns; ++c) {
+    if (block.first_column + c < params.columns) store_sum(block.part, block.batch, row, block.first_column + c, results[c]);
+  }
+}
+
+void main() {
+  const uint unit = first_unit_of_group(1);
+  if (!has_unit(unit)) return;
+  const Block block = block_of(unit, kBlockRows, kColumns, 1);
+  begin_columns(block);
+  if (kOneByOne) {
+    store_rows_one_by_one(block);
+  } else {
+    sum_rows(block, block.first_row);
+    store_sums(block);
+  }
 }

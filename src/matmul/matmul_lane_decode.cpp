@@ -61,15 +61,45 @@ std::vector<Form> forms_of(const MatmulView& view, const MatmulDesc& desc, const
   return {Form::kVectors, Form::kSharedInner};
 }
 
+// Whether the smaller operand is shuffled to the order of the larger one's elements.
+bool is_shuffled(const MatmulView& view, const MatmulDesc& desc) {
+  const auto is_in_order = [](DataType type) {
+    return type == DataType::kFloat32 || type == DataType::kFloat16;
+  };
+  return !is_in_order(matrix_of(view.a, desc).type) || !is_in_order(matrix_of(view.b, desc).type);
+}
+
+// Vectors of a step where rows are read one by one, in the order of memory: the most up to the tile's number
+// that divide a row. With more columns a step has more loads, which take long to compile. 0: they are read
+// otherwise, as longer rows and the line of the other matrix leave a core's first cache, short steps cost
+// more, and columns that are shuffled are so for each row, which blocks' order makes too dear even for one.
+std::uint32_t step_of_row(const MatmulTile& tile, std::uint32_t columns, const MatmulView& view,
+                          const MatmulDesc& desc) {
+  constexpr std::int64_t kLongestInner = 2048;
+  constexpr std::uint32_t kLongest = 96, kLongestOfColumns = 48, kShortest = 20;
+  if (view.inner > kLongestInner || view.inner % kVectorLanes != 0) return 0;
+  if (block_elements(matrix_of(view.a, desc).type) > 1) return 0;
+  if (columns > 1 && is_shuffled(view, desc)) return 0;
+  const auto vectors = static_cast<std::uint32_t>(view.inner) / kVectorLanes;
+  const std::uint32_t most = std::min(tile.inner, columns == 1 ? kLongest : kLongestOfColumns);
+  const std::uint32_t least = std::max(std::min(most, kShortest), kShortStep);
+  for (std::uint32_t step = most / kShortStep * kShortStep; step >= least; step -= kShortStep) {
+    if (vectors % step == 0) return step;
+  }
+  return 0;
+}
+
 // Sums are private, and a step's multiply-adds are all written out. Lanes that share inner read quantised
 // elements by whole blocks, and a matrix that lies across is read by quads of rows.
-bool is_possible_step(const MatmulTile& tile, Form form, DataType type) {
-  const auto block = static_cast<std::uint32_t>(block_elements(type));
+bool is_possible_step(const MatmulTile& tile, Form form, std::uint32_t columns, const MatmulView& view,
+                      const MatmulDesc& desc) {
+  const auto block = static_cast<std::uint32_t>(block_elements(matrix_of(view.a, desc).type));
   const bool takes_rows = form == Form::kVectors   ? is_power(tile.rows, 1, 8)
                           : form == Form::kOwnRows ? is_power(tile.rows, 4, 32)
                                                    : is_power(tile.rows, 1, 16);
   const bool takes_inner = form == Form::kVectors
-                               ? is_power(tile.inner, kShortStep, 16)
+                               ? (tile.rows == 1 ? step_of_row(tile, columns, view, desc) != 0
+                                                 : is_power(tile.inner, kShortStep, 16))
                                : is_power(tile.inner, 4, 32) && (block == 1 || tile.inner == block);
   return tile.threads == 0 && takes_rows && takes_inner && tile.columns >= 1 && tile.columns <= 8 &&
          tile.rows * tile.columns <= 64;
@@ -104,14 +134,20 @@ void choose_shared_inner(const MatmulView& view, DataType type, const Capabiliti
 
 // The form by vectors. What is left behind the last step is read element by element, so steps are short where
 // long ones leave something.
-void choose_vectors(const MatmulView& view, const Capabilities& capabilities, MatmulConfig& config) {
-  if (view.inner % (std::int64_t{config.tile.inner} * kVectorLanes) != 0) config.tile.inner = kShortStep;
+void choose_vectors(const MatmulView& view, const MatmulDesc& desc, const Capabilities& capabilities,
+                    MatmulConfig& config) {
+  if (config.tile.rows == 1) {
+    config.tile.inner = step_of_row(config.tile, config.columns, view, desc);
+  } else if (view.inner % (std::int64_t{config.tile.inner} * kVectorLanes) != 0) {
+    config.tile.inner = kShortStep;
+  }
   config.own_addresses.assign(kVectorAddresses.begin(), kVectorAddresses.end());
   config.required_subgroup_size = required_subgroup_size(capabilities, kVectorLanes);
-  config.block_rows = config.tile.rows;
+  config.block_rows = config.tile.rows == 1 ? kVectorLanes : config.tile.rows;
   config.shader = "matmul_lane_decode_addresses";
-  config.summary = message(config.tile.rows, " rows x ", count_of(config.columns, "column"), " a subgroup, ",
-                           config.tile.inner, " vectors of inner a step, by addresses");
+  config.summary = message(config.block_rows, config.tile.rows == 1 ? " rows one by one x " : " rows x ",
+                           count_of(config.columns, "column"), " a subgroup, ", config.tile.inner,
+                           " vectors of inner a step, by addresses");
 }
 
 // The form whose lanes have rows of their own.
@@ -144,7 +180,7 @@ Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc, const 
   std::optional<Result<void>> fits;
   for (const Form form : forms_of(view, desc, capabilities)) {
     for (const MatmulTile& tile : tiles) {
-      if (!is_possible_step(tile, form, type)) continue;
+      if (!is_possible_step(tile, form, columns, view, desc)) continue;
       most = std::max(most, tile.columns);
       if (columns > tile.columns) continue;
       const std::uint32_t shared_words =
@@ -157,7 +193,7 @@ Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc, const 
       config.columns = columns;
       config.workgroup_size = *lanes;
       config.block_columns = columns;
-      if (form == Form::kVectors) choose_vectors(view, capabilities, config);
+      if (form == Form::kVectors) choose_vectors(view, desc, capabilities, config);
       if (form == Form::kSharedInner) choose_shared_inner(view, type, capabilities, *lanes, config);
       if (form == Form::kOwnRows) choose_own_rows(*lanes, config);
       return config;

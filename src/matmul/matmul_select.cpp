@@ -66,7 +66,9 @@ constexpr std::array kTable{
 
     // Rows share the few columns that are loaded; sums are at most 64. A lane reads whole blocks of quantised
     // elements. 32 rows are for a larger matrix that lies across: the longer the piece of each of its lines
-    // that a workgroup reads, the better. By vectors up to 8 rows are possible, and inner counts vectors.
+    // that a workgroup reads, the better. By vectors up to 8 rows are possible, and inner counts vectors:
+    // with one row, the most of a step.
+    MatmulEntry{"lane_decode", true, false, {0, 1, 4, 96}},
     MatmulEntry{"lane_decode", true, false, {0, 32, 2, 8}},
     MatmulEntry{"lane_decode", true, false, {0, 16, 4, 4}},
     MatmulEntry{"lane_decode", true, false, {0, 8, 4, 8}},

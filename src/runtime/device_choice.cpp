@@ -118,7 +118,9 @@ Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice
   device.features = std::make_unique<DeviceFeatures>();
   VkDeviceCreateInfo& info = device.features->info;
   static constexpr const char* kImport = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
-  device.imports_host_memory = wants_host_memory && can_import_host_memory(instance, device, disabled);
+  const bool is_cpu = device.info.capabilities.device_type == DeviceType::kCpu;
+  device.imports_host_memory = (wants_host_memory || (is_cpu && LargePages::exist())) &&
+                               can_import_host_memory(instance, device, disabled);
   if (device.imports_host_memory) {
     info.enabledExtensionCount = 1;
     info.ppEnabledExtensionNames = &kImport;

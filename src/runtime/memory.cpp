@@ -107,8 +107,11 @@ BufferState::~BufferState() {
 
 namespace {
 
-// Makes a buffer of whole pages that begin at `pages`.
-VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
+constexpr VkDeviceSize kPage = 4096;  // of the host: no page is smaller
+
+// Makes a buffer of so many bytes that lies in whole pages, which begin at `pages`.
+VkResult import_pages(RuntimeState& state, void* pages, VkDeviceSize page_bytes, VkBufferUsageFlags usage,
+                      BufferState& buffer) {
   constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
   VkMemoryHostPointerPropertiesEXT host{VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
   if (VkResult result = state.vk.vkGetMemoryHostPointerPropertiesEXT(state.handle, kKind, pages, &host);
@@ -119,7 +122,7 @@ VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
                                                   nullptr, kKind};
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, &external};
   info.size = buffer.size;
-  info.usage = storage_usage(has_addresses(state));
+  info.usage = usage;
   if (VkResult result = null_on_failure(state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer.buffer),
                                         buffer.buffer);
       result != VK_SUCCESS) {
@@ -130,11 +133,11 @@ VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
   const int type =
       find_memory_type(state.memory, requirements.memoryTypeBits & host.memoryTypeBits,
                        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
-  if (type < 0 || requirements.size > buffer.size) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+  if (type < 0 || requirements.size > page_bytes) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
   const VkImportMemoryHostPointerInfoEXT imported{VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
                                                   has_addresses(state) ? &kMemoryWithAddresses : nullptr,
                                                   kKind, pages};
-  const VkMemoryAllocateInfo allocation{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &imported, buffer.size,
+  const VkMemoryAllocateInfo allocation{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &imported, page_bytes,
                                         static_cast<std::uint32_t>(type)};
   if (VkResult result = null_on_failure(
           state.vk.vkAllocateMemory(state.handle, &allocation, nullptr, &buffer.memory), buffer.memory);
@@ -144,22 +147,44 @@ VkResult import_pages(RuntimeState& state, void* pages, BufferState& buffer) {
   return state.vk.vkBindBufferMemory(state.handle, buffer.buffer, buffer.memory, 0);
 }
 
+std::unique_ptr<BufferState> new_state(RuntimeState& state, VkDeviceSize bytes) {
+  auto buffer = std::make_unique<BufferState>();
+  buffer->device = state.handle;
+  buffer->vk = &state.vk;
+  buffer->size = bytes;
+  return buffer;
+}
+
+// Null where the system or the driver does not give it.
+std::unique_ptr<BufferState> buffer_in_large_pages(RuntimeState& state, VkDeviceSize bytes,
+                                                   VkBufferUsageFlags usage) {
+  constexpr VkDeviceSize kLeast = 262144;  // smaller ones stay in a core's caches
+  if (!state.has_large_pages || bytes < kLeast) return nullptr;
+  auto buffer = new_state(state, bytes);
+  const VkDeviceSize page_bytes = (bytes + kPage - 1) / kPage * kPage;
+  buffer->pages = LargePages::of(page_bytes);
+  if (buffer->pages.data() == nullptr ||
+      import_pages(state, buffer->pages.data(), page_bytes, usage, *buffer) != VK_SUCCESS)
+    return nullptr;
+  buffer->mapped = buffer->pages.data();
+  return buffer;
+}
+
 }  // namespace
 
 ImportedMemory import_memory(RuntimeState& state, std::span<const std::byte> bytes) {
-  constexpr std::size_t kLeast = 16384;   // copying less takes less
-  constexpr std::uintptr_t kPage = 4096;  // of the host: no page is smaller
+  constexpr std::size_t kLeast = 16384;  // copying less takes less
   if (!state.imports_host_memory || bytes.size() < kLeast) return {};
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
   const std::uintptr_t begin = first / kPage * kPage;
   const VkDeviceSize size = (first + bytes.size() + kPage - 1) / kPage * kPage - begin;
   const Capabilities& capabilities = state.device->capabilities();
   if (size > std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes)) return {};
-  auto buffer = std::make_unique<BufferState>();
-  buffer->device = state.handle;
-  buffer->vk = &state.vk;
-  buffer->size = size;
-  if (import_pages(state, reinterpret_cast<void*>(begin), *buffer) != VK_SUCCESS) return {};
+  auto buffer = new_state(state, size);
+  if (import_pages(state, reinterpret_cast<void*>(begin), size, storage_usage(has_addresses(state)),
+                   *buffer) != VK_SUCCESS) {
+    return {};
+  }
   return {std::move(buffer), first - begin};
 }
 
@@ -177,15 +202,17 @@ Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDevice
   if (!staging) {
     if (auto spare = state.spare_buffers.take(bytes)) return spare;
   }
-  auto buffer = std::make_unique<BufferState>();
-  buffer->device = state.handle;
-  buffer->vk = &state.vk;
-  buffer->size = bytes;
+  const VkBufferUsageFlags usage = storage_usage(has_addresses(state)) | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                   VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  if (auto large = staging ? nullptr : buffer_in_large_pages(state, bytes, usage)) {
+    large->spares = &state.spare_buffers;
+    return large;
+  }
+  auto buffer = new_state(state, bytes);
   buffer->spares = staging ? nullptr : &state.spare_buffers;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = std::max<VkDeviceSize>(bytes, 4);
-  info.usage = storage_usage(has_addresses(state)) | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-               VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.usage = usage;
   if (VkResult result = null_on_failure(
           state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer->buffer), buffer->buffer);
       result != VK_SUCCESS) {

@@ -138,8 +138,10 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   auto device = Device::borrow(borrowed);
   if (!device) return device.error();
   state->device = *std::move(device);
-  state->imports_host_memory =
+  const bool imports =
       physical.imports_host_memory && state->vk.vkGetMemoryHostPointerPropertiesEXT != nullptr;
+  state->imports_host_memory = imports && options.import_host_memory;
+  state->has_large_pages = imports && capabilities.is_cpu() && LargePages::exist();
   if (Result<void> status = take_options(*state, options); !status) return status.error();
   return state;
 }

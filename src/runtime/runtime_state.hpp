@@ -15,6 +15,7 @@
 #include "common/message.hpp"
 #include "runtime/functions.hpp"
 #include "runtime/kept_pipelines.hpp"
+#include "runtime/large_pages.hpp"
 #include "runtime/spare_buffers.hpp"
 #include "runtime/test_outcomes.hpp"
 
@@ -74,6 +75,7 @@ struct BufferState {
   VkDeviceMemory memory = VK_NULL_HANDLE;
   VkDeviceSize size = 0;
   void* mapped = nullptr;
+  LargePages pages;                ///< the memory, if it is no allocation of the driver
   SpareBuffers* spares = nullptr;  ///< where it goes when it is given up; null: it is freed
 
   BufferState() = default;
@@ -107,6 +109,7 @@ struct RuntimeState {
   KeptPipelines kept_pipelines;      ///< in cache_file
   std::unique_ptr<BufferState> staging;
   bool imports_host_memory = false;  ///< arrays of compute() are used where they lie
+  bool has_large_pages = false;      ///< buffers are in LargePages
   SpareBuffers spare_buffers;
   Shared<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;   ///< else only outcomes that are kept count

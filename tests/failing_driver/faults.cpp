@@ -12,6 +12,7 @@ std::vector<VkResult> documented_errors(const std::string& function) {
       {"vkEnumerateInstanceVersion", {VK_ERROR_OUT_OF_HOST_MEMORY}},
       {"vkCreateDebugUtilsMessengerEXT", {VK_ERROR_OUT_OF_HOST_MEMORY}},
       {"vkResetFences", {VK_ERROR_OUT_OF_DEVICE_MEMORY}},
+      {"vkGetMemoryHostPointerPropertiesEXT", {VK_ERROR_OUT_OF_HOST_MEMORY}},
       {"vkFreeDescriptorSets", {}}};
   static const std::map<std::string, Errors> kFurther{
       {"vkAllocateDescriptorSets", {VK_ERROR_FRAGMENTED_POOL, VK_ERROR_OUT_OF_POOL_MEMORY}},

@@ -158,6 +158,7 @@ struct Entry {
   X(vkCmdEndDebugUtilsLabelEXT)           \
   X(vkCmdPushDescriptorSetKHR)            \
   X(vkGetBufferDeviceAddress)             \
+  X(vkGetMemoryHostPointerPropertiesEXT)  \
   X(vkGetPipelineExecutablePropertiesKHR) \
   X(vkGetPipelineExecutableStatisticsKHR) \
   X(vkGetPipelineExecutableInternalRepresentationsKHR)

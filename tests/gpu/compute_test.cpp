@@ -254,6 +254,29 @@ TEST_F(ComputeTest, HostMemoryIsImportedWhereTheDeviceTakesIt) {
   EXPECT_TRUE(imports.validation_messages().empty());
 }
 
+/// Large buffers of a driver for CPUs lie in memory that the runtime asks of the system, in large pages.
+TEST_F(ComputeTest, LargeBuffersOfCpusAreInLargePages) {
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  options.validation = std::getenv("VKATTN_VALIDATION") != nullptr;
+  const Runtime own = must(Runtime::create(options));
+  if (!detail::RuntimeState::of(own).has_large_pages) GTEST_SKIP() << "the device has no large pages";
+  Imports::watch(own);
+  for (const std::size_t bytes : {std::size_t{262140}, std::size_t{262144}, std::size_t{3000004}}) {
+    Imports::count = 0;
+    const Buffer buffer = must(own.create_buffer(bytes));
+    EXPECT_EQ(Imports::count, bytes < 262144 ? 0U : 1U) << bytes;
+    EXPECT_EQ(own.mapped(buffer).size(), bytes);
+    std::vector<std::byte> written(bytes, std::byte{7}), read(bytes);
+    must(own.write(buffer, 0, written));
+    must(own.read(buffer, 0, read));
+    EXPECT_EQ(read, written);
+  }
+  EXPECT_TRUE(own.validation_messages().empty());
+  options.disabled_extensions = "VK_EXT_external_memory_host";
+  EXPECT_FALSE(detail::RuntimeState::of(must(Runtime::create(options))).has_large_pages);
+}
+
 /// Keeps as many plans as the options say, those that were used last.
 TEST_F(ComputeTest, PlansAreKept) {
   for (const std::size_t most : {std::size_t{0}, std::size_t{3}, std::size_t{64}}) {

@@ -318,6 +318,24 @@ TEST_P(MatmulTest, VectorsAtAddresses) {
   }
 }
 
+/// Rows one by one: the last rows of a workgroup, parts that leave elements behind the last step, batches.
+TEST_P(MatmulTest, RowsOneByOne) {
+  if (!has_addresses()) GTEST_SKIP() << "of lane_decode with addresses alone";
+  for (const DataType weights : kStoredTypes) {
+    for (const std::uint32_t columns : {1U, 2U, 3U, 8U}) {
+      if (columns > 1 && weights == DataType::kBfloat16) continue;
+      MatmulDesc desc = fitted(sizes(columns, 8 * columns + 3, 576, columns == 2 ? 2 : 1));
+      set_types(desc, columns == 3 ? DataType::kFloat16 : DataType::kFloat32, weights, DataType::kFloat32);
+      desc.has_bias = columns == 2;
+      desc.accumulates = columns == 3;
+      PlanOptions options{.matmul_tile = MatmulTile{0, 1, columns, columns == 1 ? 72U : 12U}};
+      run({desc, 27}, options);
+      options.inner_splits = 2;
+      run({desc, 27}, options);
+    }
+  }
+}
+
 /// Lines of 16-bit elements that begin inside a word, and elements apart, are read by the form without
 /// addresses.
 TEST_P(MatmulTest, NoVectorsInsideWords) {

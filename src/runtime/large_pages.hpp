@@ -1,0 +1,37 @@
+/// Memory of the host for buffers of a driver for CPUs, in large pages where the system has some.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace vkattn::detail {
+
+/// lavapipe's own memory is a file in memory, whose pages are small unless an administrator asks for others.
+/// A product of one row reads each number of a matrix once, and then waits for the addresses of 4 KiB pages,
+/// and prefetchers end with them (docs/trials/lavapipe.md).
+class LargePages {
+ public:
+  /// Whether the system has them.
+  [[nodiscard]] static bool exist();
+
+  LargePages() = default;
+  LargePages(LargePages&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  LargePages& operator=(LargePages&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~LargePages();
+
+  /// So many bytes of zeros, or nothing if they cannot be had. Neighbours share large pages.
+  [[nodiscard]] static LargePages of(std::size_t bytes);
+  /// Null: nothing.
+  [[nodiscard]] void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace vkattn::detail
