@@ -38,6 +38,7 @@ layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
+const bool kHasFullSteps = kKeys > 4u;  // steps of 4 keys are all masked: half of the code to compile
 
 // Dims that passes over rows clear, sum up or scale by kPassDims.
 const uint kWholeHeadDims = kHeadDim / kPassDims * kPassDims;
@@ -289,10 +290,10 @@ void visit_keys(ChunkTile tile, KeyRange keys) {
   if (kPairTile != 0u && kHasKeyBegin) {
     full_begin = (first_full_step(keys, int(kMaskedKeys)) + int(kKeys) - 1) / int(kKeys) * int(kKeys);
   }
-  const StepRange steps =
-      step_range(keys.begin, keys.end, full_begin, keys.full_end, int(kMaskedKeys), int(kKeys));
+  const StepRange steps = step_range(keys.begin, keys.end, kHasFullSteps ? full_begin : keys.begin,
+                                     kHasFullSteps ? keys.full_end : keys.begin, int(kMaskedKeys), int(kKeys));
   int full = steps.full_begin;
-  if (full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
+  if (kHasFullSteps && full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
       visit(tile, full, kKeys, false);
       full += int(kKeys);
