@@ -1,6 +1,7 @@
 """Times attention, gradients and products of PyTorch and of `vkattn bench` on one device, and writes them side by side.
 
-For scripts/compare-pytorch, measure-gpu and measure-peers. Needs PyTorch 2.5 or later.
+For scripts/compare-pytorch, measure-gpu and measure-peers. PyTorch is 2.5 or later. Without it `torch` is None, and only vkattn
+can be timed.
 """
 import contextlib
 import json
@@ -8,22 +9,24 @@ import math
 import os
 import statistics
 import subprocess
-import sys
 import time
 import warnings
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+except ImportError:
+    torch = None
 
-TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}  # PyTorch's names
 # The largest error against float64 that is right: it is due to rounding the output and, in 16 bits, the probabilities.
 TOLERANCES = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}
 BACK_ENDS = {
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "cudnn": SDPBackend.CUDNN_ATTENTION,
-    "math": SDPBackend.MATH,
+    "flash": "FLASH_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+    "math": "MATH",
 }
 CHECKED_ROWS = 8
 WARM_UP_SECONDS = 1.0
@@ -73,6 +76,14 @@ GPU_MATMUL_SHAPES = [
 CPU_MATMUL_SHAPES = [(512, 512, 512, type_name) for type_name in ("f16", "bf16", "f32")] + [(16, 1024, 1024, "f32")]
 
 
+class NoReport(SystemExit):
+    """vkattn gave no report: it crashed, hung or refused its arguments. Ends a script that does not catch it."""
+
+
+def typed(tensor, type_name):
+    return tensor.to(getattr(torch, TYPES[type_name]))
+
+
 class Attention:
     """The forward pass."""
     back_ends = BACK_ENDS
@@ -97,7 +108,7 @@ class Attention:
 
         def draw(heads, length):
             size = (self.batch, heads, length, self.head_dim)
-            return torch.randn(size, generator=generator, device=device).to(TYPES[self.type_name])
+            return typed(torch.randn(size, generator=generator, device=device), self.type_name)
 
         keys = draw(self.kv_heads, self.kv_length), draw(self.kv_heads, self.kv_length)
         return draw(self.query_heads, self.query_length), *keys
@@ -176,7 +187,7 @@ class Matmul:
         generator = torch.Generator(device).manual_seed(1)
 
         def draw(rows, columns):
-            return torch.randn((rows, columns), generator=generator, device=device).to(TYPES[self.type_name])
+            return typed(torch.randn((rows, columns), generator=generator, device=device), self.type_name)
 
         a, b = draw(self.rows, self.inner), draw(self.inner, self.columns)
         return lambda: torch.matmul(a, b), lambda output: self.largest_error(a, b, output)
@@ -218,7 +229,7 @@ def time_pytorch(shape, device, repeat):
     results = {}
     for name, back_end in shape.back_ends.items():
         try:
-            with sdpa_kernel(back_end) if back_end is not None else contextlib.nullcontext():
+            with sdpa_kernel(getattr(SDPBackend, back_end)) if back_end else contextlib.nullcontext():
                 call, error_of = shape.calls(device)
                 error = error_of(call())
                 if not error <= TOLERANCES[shape.type_name]:
@@ -233,7 +244,10 @@ def time_pytorch(shape, device, repeat):
 
 
 def time_vkattn(tool, shape, arguments, with_peaks, kernel="", tile="", environment=None):
-    """vkattn's report on the problem, a shape or its words, in these block sizes, with variables added to the environment."""
+    """vkattn's report on the problem, a shape or its words, in these block sizes, with variables added to the environment.
+
+    The tool has `arguments.patience` seconds, if that is not None.
+    """
     problem = shape if isinstance(shape, str) else shape.problem()
     command = [tool, "bench", problem, "--json", "--repeat", str(arguments.repeat), "--max-seconds", "60"]
     if not with_peaks:
@@ -244,38 +258,41 @@ def time_vkattn(tool, shape, arguments, with_peaks, kernel="", tile="", environm
         command += ["--tile", tile]
     if arguments.vulkan_device:
         command += ["--device", arguments.vulkan_device]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                         env={**os.environ, **(environment or {})})
     try:
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                             timeout=arguments.patience, env={**os.environ, **(environment or {})})
         return json.loads(run.stdout)
+    except subprocess.TimeoutExpired:
+        raise NoReport(f"{' '.join(command)} was ended after {arguments.patience:.0f} s") from None
     except json.JSONDecodeError:
-        sys.exit(f"{' '.join(command)} gave no report: {run.stderr.strip()}")
+        raise NoReport(f"{' '.join(command)} gave no report, exit code {run.returncode}: {run.stderr.strip()}") from None
 
 
 def table_head():
-    return (f"{'problem':<44} {'kernel':<8} {'vkattn':>10} {'TFLOP/s':>8} {'GB/s':>7} {'of copy':>8} {'flash':>10} {'ratio':>6} "
-            f"{'fastest':>10} {'':<9} {'ratio':>6}")
+    """The head of result_line()'s table: times of PyTorch are in ms too."""
+    return (f"{'problem':<41} {'kernel':<11} {'vkattn':>10} {'TFLOP/s':>7} {'GB/s':>6} {'of copy':>7} {'flash ms':>8} {'ratio':>6} "
+            f"{'best ms':>8} {'':<9} {'ratio':>6}")
 
 
 def peer_columns(name, peers, milliseconds):
     """A back end's time, and its ratio to vkattn's time."""
     seconds = peers.get(name)
     if not isinstance(seconds, float):
-        return f" {'-':>10} {'-':>6}", ""
-    return f" {seconds * 1e3:>7.3g} ms", f" {seconds * 1e3 / milliseconds:>6.3g}"
+        return f" {'-':>8}", f" {'-':>6}"
+    return f" {seconds * 1e3:>8.3g}", f" {seconds * 1e3 / milliseconds:>6.3g}"
 
 
 def result_line(row, copy_rate, peers):
     """A problem's row, with PyTorch's flash and fastest back ends; `copy_rate` is 0 if it is not known."""
     if row["outcome"] != "measured":
-        return f"{row['problem']:<44} {row['kernel'] or '-':<8} {row['outcome']}: {row['message']}"
+        return f"{row['problem']:<41} {row['kernel'] or '-':<11} {row['outcome']}: {row['message']}"
     of_copy = f"{row['gbytes_per_second'] * 1e9 / copy_rate:.1%}" if copy_rate else "-"
     timed = {name: seconds for name, seconds in peers.items() if isinstance(seconds, float)}
     fastest = min(timed, key=timed.get) if timed else ""
     flash, flash_ratio = peer_columns("flash", peers, row["median_ms"])
     best, best_ratio = peer_columns(fastest, peers, row["median_ms"])
-    return (f"{row['problem']:<44} {row['kernel']:<8} {row['median_ms']:>7.3g} ms {row['gflops_per_second'] * 1e-3:>8.3g} "
-            f"{row['gbytes_per_second']:>7.4g} {of_copy:>8}{flash}{flash_ratio}{best} {fastest:<9}{best_ratio}")
+    return (f"{row['problem']:<41} {row['kernel']:<11} {row['median_ms']:>7.3g} ms {row['gflops_per_second'] * 1e-3:>7.3g} "
+            f"{row['gbytes_per_second']:>6.4g} {of_copy:>7}{flash}{flash_ratio}{best} {fastest:<9}{best_ratio}")
 
 
 def silence_pytorch():

@@ -17,6 +17,10 @@
 //                  Q, dO and sums = 1/8 + 1/8, and writes 4 / (3 * kKeys) of sums + 8 / (3 * d) of pairs
 //
 // It visits keys as attention_lane.comp does. It also sums the other gradients over keys.
+//
+// Lost on lavapipe (docs/trials/lavapipe.md): 8 rows an invocation, 1.2 of the time; 8 dims a pass of the score loops, 1.05 to
+// 1.08; 64 keys a step in place of 32, 2.1 s to compile in place of 1.63. Lost by compilers (docs/trials/gpu_compilers.md): 4
+// rows x 32 keys on Navi 21, 5 KiB of scratch, and on Turing, 98 spills.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -34,6 +38,7 @@ layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
+const bool kHasFullSteps = kKeys > 4u;  // steps of 4 keys are all masked: half of the code to compile
 
 // Dims that passes over rows clear, sum up or scale by kPassDims.
 const uint kWholeHeadDims = kHeadDim / kPassDims * kPassDims;
@@ -285,10 +290,10 @@ void visit_keys(ChunkTile tile, KeyRange keys) {
   if (kPairTile != 0u && kHasKeyBegin) {
     full_begin = (first_full_step(keys, int(kMaskedKeys)) + int(kKeys) - 1) / int(kKeys) * int(kKeys);
   }
-  const StepRange steps =
-      step_range(keys.begin, keys.end, full_begin, keys.full_end, int(kMaskedKeys), int(kKeys));
+  const StepRange steps = step_range(keys.begin, keys.end, kHasFullSteps ? full_begin : keys.begin,
+                                     kHasFullSteps ? keys.full_end : keys.begin, int(kMaskedKeys), int(kKeys));
   int full = steps.full_begin;
-  if (full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
+  if (kHasFullSteps && full < steps.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
       visit(tile, full, kKeys, false);
       full += int(kKeys);

@@ -8,7 +8,8 @@
 //                | one matrix each           |            |                |          |                |
 //                +---------------------------+            +----------------+          +----------------+
 //
-// Budget of workgroup scope. Example: 128 invocations, 64 keys x 64 rows, kOwnerColumns = 16, 64 dims in Q, K, V and dO.
+// Budget of workgroup scope. Example: 128 invocations, 64 keys x 64 rows, kOwnerColumns = 16, as NVIDIA lists, 64 dims
+// in Q, K, V and dO.
 //   registers      of an invocation: (kOwned * (kHeadBlock + kValueBlock) / 2 of K and V + kOwned * (kHeadBlock +
 //                  kValueBlock) sums + 3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the
 //                  larger of the two blocks / 2 of Q or dO) / invocations = (4096 + 8192 + 12288 + 1024 + 2048) / 128 =
@@ -18,7 +19,8 @@
 //                  rows = 1/32; with kKeepsGradients it writes 1 / kHeadBlock of gradients
 //   barriers       the driver's; it moves four operands a step
 //
-// Staged. Example: 4 subgroups of 32 lanes, 16 keys each x 32 rows, kOwnerColumns = 8, 64 dims in blocks of 16.
+// Staged. Example: 4 subgroups of 32 lanes, 16 keys each x 32 rows, kOwnerColumns = 8, as NVIDIA lists for subgroups, 64 dims
+// in blocks of 16.
 //   registers      of a lane: (kOwned * (dims of both sums + K and V / 2 + 3 * kVisited + kOwnerColumns) + kVisited * the
 //                  larger block / 2) / 32 + 4 * (kHeadFetches + kValueFetches) = (4736 + 256) / 32 + 16 = 172:
 //                  PairPass::held_registers(). With 128 dims, 16 rows and kValuesStaged 212

@@ -7,7 +7,8 @@
 //                | one matrix each           |   =   |                |
 //                +---------------------------+       +----------------+
 //
-// Budget of workgroup scope. Example: 128 invocations, 64 rows x 32 keys, kOwnerColumns = 16, 64 dims in Q, K, V and dO.
+// Budget of workgroup scope. Example: 128 invocations, 64 rows x 32 keys, kOwnerColumns = 16, as NVIDIA lists, 64 dims
+// in Q, K, V and dO.
 //   registers      of an invocation: (kOwned * (kHeadBlock + kValueBlock) / 2 of Q and dO + kOwned * kHeadBlock sums +
 //                  3 * kOwned * kVisited pairs + kOwned * kOwnerColumns units + kVisited * the larger of the two blocks
 //                  / 2 of K or V) / invocations = (4096 + 4096 + 6144 + 1024 + 1024) / 128 = 128
@@ -16,7 +17,8 @@
 //                  2 / kOwned bytes of K + 4 / kHeadBlock of gradients = 1/32 + 1/16
 //   barriers       the driver's; it moves three operands a step
 //
-// Staged. Example: 4 subgroups of 32 lanes, 16 rows each x 32 keys, kOwnerColumns = 8, 64 dims in blocks of 16.
+// Staged. Example: 4 subgroups of 32 lanes, 16 rows each x 32 keys, kOwnerColumns = 8, as NVIDIA lists for subgroups, 64 dims
+// in blocks of 16.
 //   registers      of a lane: (kOwned * (head dims + Q and dO / 2 + 3 * kVisited + kOwnerColumns) + kVisited * the larger
 //                  block / 2) / 32 + 4 * (kHeadFetches + kValueFetches) = (3712 + 256) / 32 + 16 = 140:
 //                  PairPass::held_registers(). With 128 dims 220

@@ -50,7 +50,19 @@ bool gains_by_long_steps(const AttentionDesc& desc, const Capabilities& capabili
   return takes_long_steps(capabilities) && packed_rows(desc) * desc.kv_length >= kManyPairs;
 }
 
+constexpr auto kFewMasked = static_cast<std::uint32_t>(kMaskedStep);
+
+// True if all steps shall be masked ones, of few rows or keys. A CPU's compiler takes seconds for more,
+// because rows that are no multiple of four dims are loaded element by element, and so few pairs run in
+// microseconds.
+bool gains_by_short_steps(const AttentionDesc& desc) {
+  constexpr std::int64_t kFewPairs = 1 << 14;  // of a KV head
+  return (desc.head_dim % 4 != 0 || desc.value_dim % 4 != 0) &&
+         packed_rows(desc) * desc.kv_length < kFewPairs;
+}
+
 std::uint32_t visited_keys_on_cpu(const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (gains_by_short_steps(desc)) return kFewMasked;
   return step_on_cpu(desc.kv_length, gains_by_long_steps(desc, capabilities) ? 32 : 16);
 }
 
@@ -59,11 +71,10 @@ std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc, const Capabilities&
   constexpr std::uint32_t kMost = 64, kMany = 32, kFew = 16;
   constexpr std::int64_t kManyRows = 1024;
   const std::int64_t rows = packed_rows(desc);
+  if (gains_by_short_steps(desc)) return kFewMasked;
   if (rows >= kManyRows && gains_by_long_steps(desc, capabilities)) return kMost;
   return step_on_cpu(rows, rows % kMany < kFew ? kMany : kFew);
 }
-
-constexpr auto kFewMasked = static_cast<std::uint32_t>(kMaskedStep);
 
 // The rows or keys of a masked step, if the pass visits `count` and a full step has `full`. They share loads
 // and stores of sums, so there should be many where many are visited in masked steps: all behind a mask,

@@ -29,7 +29,7 @@ TEST_P(BackwardTest, RaggedSizes) {
             "5x300 d576 dv33", "64x64 d64 hq8 hkv1", "129x65 d40 causal align=bottom-right", "17x1 d16 hq3",
             "1x257 d80 hq6 hkv3", "40x40 d128 dv576", "33x40 d24 dv30", "33x1 hq2 d8 mask=f32:hk",
             "33x140 d20 dv12 hq4 hkv2 b2 causal lse", "33x41 d32 h16 layout=bshd",
-            "33x41 d24 dv32 hq16 hkv16 layout=bshd causal"})) {
+            "33x41 d24 dv32 hq16 hkv16 layout=bshd causal", "133x129 d7 dv5 lse"})) {
     expect_gradients(text);
   }
 }

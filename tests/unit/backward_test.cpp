@@ -106,6 +106,23 @@ TEST(BackwardLayouts, KeepsScoreGradientsBesideScaledOnes) {
   EXPECT_TRUE(keeps("mask=f32:qk softcap=2"));
 }
 
+/// What a CPU's compiler takes grows with a step's rows and keys, most of all where dims are loaded one by
+/// one: 5 to 13 s of LLVM 15 for steps of 16 and masked ones beside them, which few pairs need not.
+TEST(BackwardKernels, StepsOfFewPairsOfOddDimsAreShortOnCpus) {
+  const Capabilities cpu = changed(made_up_gpu(), [](Capabilities& c) { c.device_type = DeviceType::kCpu; });
+  const auto summary = [&](const char* problem) {
+    return must(detail::select_backward_kernel(backward_of(problem).resolved(), cpu, {.kernel = "lane"}))
+        .config.summary;
+  };
+  for (const char* problem :
+       {"16x16 d25", "h2 33x40 d25 f16 causal", "h2 64x64 d24 dv5", "127x128 d24 dv5"}) {
+    EXPECT_TRUE(has(summary(problem), " 4 keys or 4 rows a step")) << problem << ": " << summary(problem);
+  }
+  for (const char* problem : {"64x64 d24 dv8", "128x128 d25"}) {
+    EXPECT_TRUE(has(summary(problem), " 16 keys or 32 rows a step")) << problem << ": " << summary(problem);
+  }
+}
+
 TEST(BackwardKernels, ARefusedKernelIsPassedOver) {
   const BackwardDesc desc = backward_of("64x64 d64").resolved();
   PlanOptions options;
