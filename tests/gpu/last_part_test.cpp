@@ -92,7 +92,7 @@ TEST_F(LastPart, ExecutionsInFlightDoNotDisturbEachOther) {
   expect_right(first.run);
   harness::ProblemRun third = ready_run(problem);
   const Bindings shared = must(plan.make_bindings(third.tensors(), first.workspace.range()));
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < kSameBitsRuns; ++i) {
     for (harness::ProblemRun* run : {&first.run, &second.run, &third}) must(run->poison_outputs());
     must(runtime().execute([&](VkCommandBuffer commands) {
       for (int again = 0; again < 4; ++again) {
@@ -117,7 +117,7 @@ TEST_F(LastPart, FollowsExecutionsInSlices) {
   const auto slice = [&](const RecordOptions& options) {
     must(runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, it.bindings, options); }));
   };
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < kSameBitsRuns; ++i) {
     must(it.run.poison_outputs());
     slice({.dispatch_count = 1});  // given up
     slice({.dispatch_count = 1});
