@@ -21,7 +21,7 @@
 //
 // Lost on an H100 (docs/trials/h100.md), 32768 keys in 66 parts 69 us: in 33, 48 and 108 parts 88, 76 and 84. Lost by compilers:
 // every thread of a group adds every score, 498 instructions a step in place of 429; 64 elements of parts in flight, 20 warps in
-// place of 24.
+// place of 24; values read a step ahead too, 256 registers in place of 128 (GCN). Keys read ahead: only where they are asked for.
 //
 // Each thread of a group reads 16 bytes of a key's row and of its value's row (more for wide heads), and has kKeys keys
 // and as many values in flight. Rows that do not fit a thread's registers go to kRowSets neighbouring groups, which read
@@ -47,6 +47,7 @@ layout(constant_id = VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS) const bool kQueryInR
 layout(constant_id = VKATTN_SPEC_DECODE_MERGE_ROWS) const uint kMergeRows = 1;
 layout(constant_id = VKATTN_SPEC_DECODE_KEY_LOADS8) const bool kKeyLoads8 = false;
 layout(constant_id = VKATTN_SPEC_DECODE_VALUE_LOADS8) const bool kValueLoads8 = false;
+layout(constant_id = VKATTN_SPEC_DECODE_READS_AHEAD) const bool kReadsAhead = false;
 
 VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
 VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
@@ -154,18 +155,22 @@ void load_queries(TilePosition tile) {
 // The group's key u of a step. Neighbouring groups have neighbouring keys, or the same.
 int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group); }
 
-// Starts all reads of a step's keys and values before it waits for any. It never reads keys from key_end on: the last key
-// stands for them, and masked steps leave them out.
-void load_step(TilePosition tile, int first_key, int key_end, bool masked) {
+// Starts the reads of a step's keys. It never reads keys from key_end on: the last key stands for them, and masked steps leave
+// them out. What full steps read themselves needs no such test.
+void load_keys(TilePosition tile, int first_key, int key_end, bool tested) {
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
-    const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
+    const int key = tested ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = key_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kKeyVectors; ++n) {
       keys[u * kKeyVectors + n] = key_vector(row, n * kKeyWidth + column * (kKeyParts * 4));
     }
   }
+}
+
+// The same for values.
+void load_values(TilePosition tile, int first_key, int key_end, bool tested) {
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
-    const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
+    const int key = tested ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = value_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kValueVectors; ++n) {
       values[u * kValueVectors + n] = value_vector(row, n * kValueWidth + column * (kValueParts * 4));
@@ -273,10 +278,13 @@ void accumulate_values(bool masked) {
   }
 }
 
-// `turn`: the thread, among those with the same scores, that adds up the step's probabilities.
-void process_step(TilePosition tile, inout uint turn, int first_key, int kv_length, int key_end, bool masked) {
-  load_step(tile, first_key, key_end, masked);
+// `turn`: the thread, among those with the same scores, that adds up the step's probabilities. With kReadsAhead the step's keys
+// were asked for before, and those of the step at `next` take their registers when the scores are known.
+void process_step(TilePosition tile, inout uint turn, int first_key, int next, int kv_length, int key_end, bool masked) {
+  if (!kReadsAhead) load_keys(tile, first_key, key_end, masked);
+  load_values(tile, first_key, key_end, masked);
   compute_scores(first_key, key_end, masked);
+  if (kReadsAhead) load_keys(tile, next, key_end, true);
   update_softmax(turn, first_key, kv_length, key_end, looks_for_hidden(masked));
   accumulate_values(looks_for_hidden(masked));
   turn = (turn + 1) % (kColumns / kOwners);
@@ -287,27 +295,37 @@ void process_step(TilePosition tile, inout uint turn, int first_key, int kv_leng
 void process_steps(TilePosition tile, KeyWalk walk, int kv_length) {
   uint turn = 0;
   const int end = walk.keys.end;
+  int key = kHasBlockMask ? first_step(walk) : first_full(walk);
+  const bool has_full = key < walk.full_end;
+  if (!kHasBlockMask && !has_full) key = first_masked(walk);
+  if (key >= end) return;
+  if (kReadsAhead) {
+    load_keys(tile, key, end, true);
+    load_queries(tile);
+  }
   if (kHasBlockMask) {
-    int key = first_step(walk);
-    if (key >= end) return;
     do {
-      process_step(tile, turn, key, kv_length, end, is_masked(walk, key));
-      key = next_step(walk, key);
+      const int next = next_step(walk, key);
+      process_step(tile, turn, key, next, kv_length, end, is_masked(walk, key));
+      key = next;
     } while (key < end);
     return;
   }
-  int full = first_full(walk);
-  if (full < walk.full_end) {
+  if (has_full) {
+    bool more;
     do {
-      process_step(tile, turn, full, kv_length, end, false);
-      full = next_full(walk, full);
-    } while (full < walk.full_end);
+      int next = next_full(walk, key);
+      more = next < walk.full_end;
+      if (!more) next = first_masked(walk);
+      process_step(tile, turn, key, next, kv_length, end, false);
+      key = next;
+    } while (more);
   }
-  int key = first_masked(walk);
   if (key < end) {
     do {
-      process_step(tile, turn, key, kv_length, end, true);
-      key = next_masked(walk, key);
+      const int next = next_masked(walk, key);
+      process_step(tile, turn, key, next, kv_length, end, true);
+      key = next;
     } while (key < end);
   }
 }
@@ -393,7 +411,7 @@ void main() {
     row_weight[r] = key_group == 0u && speaks_for_rows() ? start_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
-  load_queries(tile);
+  if (!kReadsAhead) load_queries(tile);
 
   const int kv_length = visible_kv_length(tile.batch);
   process_steps(tile, walk_keys(tile, kTileRows, kv_length, int(kStepKeys), int(kStepKeys)), kv_length);

@@ -245,6 +245,7 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
   add(VKATTN_SPEC_DECODE_DEALS_SCORES, shape.limits.deals_scores && shape.rows > 1);
   add(VKATTN_SPEC_DECODE_KEY_LOADS8, loads8(desc.key));
   add(VKATTN_SPEC_DECODE_VALUE_LOADS8, loads8(desc.value));
+  add(VKATTN_SPEC_DECODE_READS_AHEAD, shape.block.dims != 0);
   add(VKATTN_SPEC_DECODE_PARTS, shape.parts_in_flight());
 }
 
@@ -256,6 +257,10 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   if (packed_rows(desc) > kFewRows) {
     return unsupported("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
                        " (query_length x query heads of a KV head)");
+  }
+  if (const std::uint32_t most = tiles.front().dims; most != 0 && desc.head_dim > most) {
+    return unsupported("reads keys a step ahead (dims ", most, ") for heads of up to ", most,
+                       " dims; here are ", desc.head_dim);
   }
   const auto rows = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
   const auto groups = choose_groups(desc, capabilities);
@@ -282,11 +287,11 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   add_specialization(desc, shape, config.constants);
   config.constants.push_back({VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U});
-  config.summary =
-      message(shape.tile_rows(), " rows x ", config.key_step, " keys a step, ", shape.block.threads,
-              " invocations, ", shape.columns, " to a key, subgroups of ", shape.subgroup_size,
-              ", queries in ", shape.query_in_registers() ? "registers, " : "shared memory, ",
-              config.shared_bytes, " bytes of shared memory");
+  config.summary = message(shape.tile_rows(), " rows x ", config.key_step, " keys a step, ",
+                           shape.block.threads, " invocations, ", shape.columns, " to a key, subgroups of ",
+                           shape.subgroup_size, shape.block.dims != 0 ? ", keys read a step ahead" : "",
+                           ", queries in ", shape.query_in_registers() ? "registers, " : "shared memory, ",
+                           config.shared_bytes, " bytes of shared memory");
   return config;
 }
 
