@@ -35,6 +35,7 @@ GPU_STEPS = {
                                                (16384, 128, False), (16384, 64, False))],
     "decode": [Attention(1, 32, 8, 1, keys, 128, "f16", False) for keys in (4096, 32768, 131072)],
     "combine": [Attention(1, 32, 8, 1, keys, 128, "f16", False) for keys in (4096, 32768, 131072)],
+    "ahead": [Attention(1, 32, 8, 1, keys, 128, "f16", False) for keys in (4096, 32768, 131072)],
     "backward": [Backward(4, 32, 32, 4096, 4096, head_dim, "f16", True) for head_dim in (128, 64)] +
                 [Backward(4, 32, 32, 4096, 4096, 128, "f16", False)],
     "staged": [Backward(4, 32, 32, 4096, 4096, head_dim, "f16", True) for head_dim in (128, 64)],
@@ -51,6 +52,7 @@ CPU_STEPS = {
     "lanes": [Attention(1, 2, 2, 64, 64, 64, "f16", False)],
     "decode": [Attention(1, 8, 2, 1, 512, 64, "f16", False)],
     "combine": [Attention(1, 8, 2, 1, keys, 64, "f16", False) for keys in (512, 1024, 2048, 4096)],
+    "ahead": [Attention(1, 8, 2, 1, 512, 64, "f16", False)],
     "backward": [Backward(1, 1, 1, 128, 128, 32, "f32", False)],
     "staged": [Backward(1, 1, 1, 64, 64, 32, "f16", True)],
     "products": [Matmul(256, 256, 256, "f32")],
@@ -62,6 +64,7 @@ CPU_STEPS = {
 # Steps that time a kernel in several block sizes: title, kernel, and the sizes by dims of a head, the default (none) first.
 # lanes: sizes with numbers of rows in lanes, 4 of which share a row on NVIDIA's GPUs, beside the same sizes with these numbers in
 # matrices; with dims the scores of a tile are computed before the softmax of the tile before it.
+# ahead: decode; with dims the keys of the next step are in flight while one is computed.
 # staged: gradients whose passes stage one copy of the visited rows in shared memory.
 # stages: products that stage the next step's operands in a second buffer, beside the same blocks with one.
 TILES = {
@@ -73,6 +76,8 @@ TILES = {
              "subgroups=4,columns=4,rows=32,keys=64", "subgroups=4,columns=4,rows=32,keys=32",
              "subgroups=4,columns=4,rows=32,keys=32,dims=64", "subgroups=8,columns=4,rows=16,keys=64",
              "subgroups=8,columns=4,rows=16,keys=64,dims=128"]}),
+    "ahead": ("decode, keys read a step ahead", "decode", {
+        128: ["", "threads=128,rows=2,keys=2,dims=256", "threads=128,rows=2,keys=4", "threads=128,rows=2,keys=4,dims=256"]}),
     "staged": ("gradients of matrix2, staged once", "matrix2", {
         128: ["", "subgroups=4,rows=16,keys=32", "subgroups=2,rows=16,keys=32"],
         64: ["", "subgroups=4,rows=32,keys=32", "subgroups=4,rows=32,keys=64", "subgroups=4,rows=16,keys=64"]}),
@@ -84,6 +89,7 @@ TILES = {
 CPU_TILES = {
     "lanes": ["", "subgroups=2,rows=8,keys=16", "subgroups=2,columns=8,rows=8,keys=16",
               "subgroups=2,columns=8,rows=16,keys=16", "subgroups=2,columns=8,rows=16,keys=16,dims=64"],
+    "ahead": ["", "threads=128,rows=2,keys=4,dims=256"],
     "staged": ["", "subgroups=1,rows=16,keys=32", "subgroups=4,rows=16,keys=16"],
     "stages": ["", "subgroups=4,rows=16,columns=16,inner=8", "subgroups=4,rows=16,columns=16,inner=8,stages=2"],
 }

@@ -24,7 +24,7 @@ struct TileSizes {
   std::uint32_t rows = 0;  ///< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup
   std::uint32_t keys = 0;  ///< keys of a step or block; of the tile kernel, keys of an invocation
   /// Head dims staged at a time. Of matrix2, with `columns`: heads of up to so many dims have their scores
-  /// computed a tile ahead.
+  /// computed a tile ahead; of decode, their keys read a step ahead.
   std::uint32_t dims = 0;
   [[nodiscard]] bool operator==(const TileSizes&) const = default;  ///< equal in every member
 };

@@ -14,13 +14,14 @@
 //                  scores + 4 * kQueryParts where kQueryInRegisters = 32 + 32 + 16 + 32
 //   shared memory  16 * max(VKATTN_DECODE_QUERY_STAGE4, VKATTN_DECODE_MERGE_STAGE4) + 8 * VKATTN_DECODE_GROUP_STAGE
 //                  bytes = 16 * max(4 * 2 * 16, 2 * 2 * 128) + 8 * 4 * 8 = 8,448, with kMergeRows = 2
-//   combining      kRows * kPartsInFlight elements in flight + 3 * kRows = 44 registers
+//   combining      kRows * kPartsInFlight elements in flight + 3 * kRows = 60 registers, with 12 parts in flight
 //   memory         each multiply-add reads e / kTileRows bytes of K and V = 1/2
 //   stages         the loop reads none, except queries that are not in registers: 4 / kKeys bytes for each multiply-add
 //                  of Q K^T
 //
 // Lost on an H100 (docs/trials/h100.md), 32768 keys in 66 parts 69 us: in 33, 48 and 108 parts 88, 76 and 84. Lost by compilers:
-// every thread of a group adds every score, 498 instructions a step in place of 429; 32 parts in flight, 24 warps in place of 40.
+// every thread of a group adds every score, 498 instructions a step in place of 429; 64 elements of parts in flight, 20 warps in
+// place of 24; values read a step ahead too, 256 registers in place of 128 (GCN). Keys read ahead: only where they are asked for.
 //
 // Each thread of a group reads 16 bytes of a key's row and of its value's row (more for wide heads), and has kKeys keys
 // and as many values in flight. Rows that do not fit a thread's registers go to kRowSets neighbouring groups, which read
@@ -30,7 +31,6 @@
 
 #include "decode/own_scores.glsl"
 #include "lib/dropout.glsl"
-#include "lib/finished_parts.glsl"
 #include "lib/grid.glsl"
 #include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
@@ -47,6 +47,7 @@ layout(constant_id = VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS) const bool kQueryInR
 layout(constant_id = VKATTN_SPEC_DECODE_MERGE_ROWS) const uint kMergeRows = 1;
 layout(constant_id = VKATTN_SPEC_DECODE_KEY_LOADS8) const bool kKeyLoads8 = false;
 layout(constant_id = VKATTN_SPEC_DECODE_VALUE_LOADS8) const bool kValueLoads8 = false;
+layout(constant_id = VKATTN_SPEC_DECODE_READS_AHEAD) const bool kReadsAhead = false;
 
 VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
 VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
@@ -76,8 +77,6 @@ const uint kMergeStage4 = VKATTN_DECODE_MERGE_STAGE4(kMergeRows, kRowSums, kThre
 shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
 shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
-
-const uint kPartsInFlight = VKATTN_DECODE_PARTS_IN_FLIGHT(kRows);  // of a row, when parts are combined
 
 // A thread's arrays are globals, as GLSL passes arrays by copying them.
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
@@ -156,18 +155,22 @@ void load_queries(TilePosition tile) {
 // The group's key u of a step. Neighbouring groups have neighbouring keys, or the same.
 int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group); }
 
-// Starts all reads of a step's keys and values before it waits for any. It never reads keys from key_end on: the last key
-// stands for them, and masked steps leave them out.
-void load_step(TilePosition tile, int first_key, int key_end, bool masked) {
+// Starts the reads of a step's keys. It never reads keys from key_end on: the last key stands for them, and masked steps leave
+// them out. What full steps read themselves needs no such test.
+void load_keys(TilePosition tile, int first_key, int key_end, bool tested) {
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
-    const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
+    const int key = tested ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = key_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kKeyVectors; ++n) {
       keys[u * kKeyVectors + n] = key_vector(row, n * kKeyWidth + column * (kKeyParts * 4));
     }
   }
+}
+
+// The same for values.
+void load_values(TilePosition tile, int first_key, int key_end, bool tested) {
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
-    const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
+    const int key = tested ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
     const uint row = value_row(tile.batch, tile.kv_head, uint(key));
     [[unroll]] for (uint n = 0; n < kValueVectors; ++n) {
       values[u * kValueVectors + n] = value_vector(row, n * kValueWidth + column * (kValueParts * 4));
@@ -275,10 +278,13 @@ void accumulate_values(bool masked) {
   }
 }
 
-// `turn`: the thread, among those with the same scores, that adds up the step's probabilities.
-void process_step(TilePosition tile, inout uint turn, int first_key, int kv_length, int key_end, bool masked) {
-  load_step(tile, first_key, key_end, masked);
+// `turn`: the thread, among those with the same scores, that adds up the step's probabilities. With kReadsAhead the step's keys
+// were asked for before, and those of the step at `next` take their registers when the scores are known.
+void process_step(TilePosition tile, inout uint turn, int first_key, int next, int kv_length, int key_end, bool masked) {
+  if (!kReadsAhead) load_keys(tile, first_key, key_end, masked);
+  load_values(tile, first_key, key_end, masked);
   compute_scores(first_key, key_end, masked);
+  if (kReadsAhead) load_keys(tile, next, key_end, true);
   update_softmax(turn, first_key, kv_length, key_end, looks_for_hidden(masked));
   accumulate_values(looks_for_hidden(masked));
   turn = (turn + 1) % (kColumns / kOwners);
@@ -289,27 +295,37 @@ void process_step(TilePosition tile, inout uint turn, int first_key, int kv_leng
 void process_steps(TilePosition tile, KeyWalk walk, int kv_length) {
   uint turn = 0;
   const int end = walk.keys.end;
+  int key = kHasBlockMask ? first_step(walk) : first_full(walk);
+  const bool has_full = key < walk.full_end;
+  if (!kHasBlockMask && !has_full) key = first_masked(walk);
+  if (key >= end) return;
+  if (kReadsAhead) {
+    load_keys(tile, key, end, true);
+    load_queries(tile);
+  }
   if (kHasBlockMask) {
-    int key = first_step(walk);
-    if (key >= end) return;
     do {
-      process_step(tile, turn, key, kv_length, end, is_masked(walk, key));
-      key = next_step(walk, key);
+      const int next = next_step(walk, key);
+      process_step(tile, turn, key, next, kv_length, end, is_masked(walk, key));
+      key = next;
     } while (key < end);
     return;
   }
-  int full = first_full(walk);
-  if (full < walk.full_end) {
+  if (has_full) {
+    bool more;
     do {
-      process_step(tile, turn, full, kv_length, end, false);
-      full = next_full(walk, full);
-    } while (full < walk.full_end);
+      int next = next_full(walk, key);
+      more = next < walk.full_end;
+      if (!more) next = first_masked(walk);
+      process_step(tile, turn, key, next, kv_length, end, false);
+      key = next;
+    } while (more);
   }
-  int key = first_masked(walk);
   if (key < end) {
     do {
-      process_step(tile, turn, key, kv_length, end, true);
-      key = next_masked(walk, key);
+      const int next = next_masked(walk, key);
+      process_step(tile, turn, key, next, kv_length, end, true);
+      key = next;
     } while (key < end);
   }
 }
@@ -381,84 +397,7 @@ void store_rows(TilePosition tile) {
   VKATTN_STEPS((kRows + kMergeRows - 1) / kMergeRows, VKATTN_MERGE_ROWS)
 }
 
-// --- Combining the parts of a split over the keys, in the workgroup that finishes a tile's last part ---
-
-// Counts this workgroup's part. True, in all its invocations, if the tile's other parts were counted before: they can be
-// read then. Nobody waits for another workgroup.
-bool is_last_part() {
-  parts_barrier();  // this part is stored before it is counted; the maxima were read by all
-  if (thread_index() == 0u) maximum_stage[0] = count_finished_part() ? 1.0 : 0.0;
-  parts_barrier();  // the other parts are read after the count
-  return maximum_stage[0] != 0.0;
-}
-
-// The parts of a row in whole rounds. Those beyond the last are hidden.
-uint padded_parts() { return (params.kv_splits + kPartsInFlight - 1u) / kPartsInFlight * kPartsInFlight; }
-
-// The weights of all parts go to the stage, part by part for each row, and the largest log-sum-exps to maximum_stage.
-void weigh_parts(TilePosition tile) {
-  const uint parts = padded_parts();
-  for (uint i = thread_index(); i < kTileRows * parts; i += kThreads) {
-    const uint packed = packed_row(tile, i / parts);
-    const uint part = min(i % parts, params.kv_splits - 1u);
-    const uint row = partial_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), part);
-    const float lse = coherent_partials[row + kValueDim];
-    stage[i] = vec4(i % parts < params.kv_splits ? lse : kHiddenScore);
-  }
-  barrier();  // the log-sum-exps are complete; all know whether the part is the last
-  for (uint row = thread_index(); row < kTileRows; row += kThreads) {
-    float maximum = kHiddenScore;
-    for (uint part = 0; part < params.kv_splits; ++part) maximum = max(maximum, stage[row * parts + part].x);
-    maximum_stage[row] = maximum;
-  }
-  barrier();  // the maxima are complete; the log-sum-exps were read by all
-  for (uint i = thread_index(); i < kTileRows * parts; i += kThreads) {
-    stage[i] = vec4(part_weight(stage[i].x, maximum_stage[i / parts]));
-  }
-  barrier();  // the weights are complete
-}
-
-// Adds up one dim of a set's rows, kPartsInFlight parts of each row at a time, and stores it.
-void store_combined(TilePosition tile, uint set, uint dim) {
-  uint first_part[kRows];
-  float sums[kRows];
-  float results[kRows];
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = packed_row(tile, set * kRows + r);
-    first_part[r] = partial_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), 0u);
-    sums[r] = results[r] = 0.0;
-  }
-  const uint parts = padded_parts();
-  for (uint first = 0; first < parts; first += kPartsInFlight) {
-    float elements[kRows * kPartsInFlight];
-    [[unroll]] for (uint i = 0; i < kRows * kPartsInFlight; ++i) {
-      // The last part stands for hidden parts beyond it.
-      const uint part = min(first + i % kPartsInFlight, params.kv_splits - 1u);
-      elements[i] = coherent_partials[first_part[i / kPartsInFlight] + part * (kValueDim + 1u) + dim];
-    }
-    [[unroll]] for (uint i = 0; i < kRows * kPartsInFlight; ++i) {
-      const uint r = i / kPartsInFlight;
-      const float weight = stage[(set * kRows + r) * parts + first + i % kPartsInFlight].x;
-      add_part(weight, elements[i], sums[r], results[r]);
-    }
-  }
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = tile.first_row + set * kRows + r;
-    if (packed >= packed_row_count()) continue;
-    const uint head = packed_head(tile.kv_head, packed);
-    const uint query = packed_query(packed);
-    store_output(output_row(tile.batch, head, query), dim, combined(sums[r], results[r]));
-    if (dim == 0) store_lse(tile.batch, head, query, maximum_stage[set * kRows + r], sums[r]);
-  }
-}
-
-void combine_parts(TilePosition tile) {
-  if (!is_last_part()) return;  // uniform over the workgroup, so no barrier is missed
-  weigh_parts(tile);
-  for (uint i = thread_index(); i < kRowSets * kValueDim; i += kThreads) {
-    store_combined(tile, i / kValueDim, i % kValueDim);
-  }
-}
+#include "decode/combine_parts.glsl"
 
 void main() {
   const TilePosition tile = tile_position(kTileRows);
@@ -472,7 +411,7 @@ void main() {
     row_weight[r] = key_group == 0u && speaks_for_rows() ? start_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
-  load_queries(tile);
+  if (!kReadsAhead) load_queries(tile);
 
   const int kv_length = visible_kv_length(tile.batch);
   process_steps(tile, walk_keys(tile, kTileRows, kv_length, int(kStepKeys), int(kStepKeys)), kv_length);

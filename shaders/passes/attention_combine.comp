@@ -19,6 +19,8 @@ layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
 
 layout(constant_id = VKATTN_SPEC_COMBINE_PARTS) const uint kParts = 8;  // in flight
 
+float elements[kParts];  // a global, as GLSL passes arrays by copying them
+
 // The row's part. The last part stands for parts beyond it, which are skipped.
 uint part_begin(uint first_part, uint part) {
   return first_part + min(part, params.kv_splits - 1u) * (kValueDim + 1u);
@@ -35,15 +37,15 @@ float maximum_of_parts(uint first_part) {
   return maximum;
 }
 
-// Adds parts first .. first + kParts - 1 of one dim.
-void add_parts(uint first_part, uint first, uint dim, float maximum, inout float sum, inout float result) {
+// Starts the reads of parts first .. first + kParts - 1 of one dim.
+void load_parts(uint first_part, uint first, uint dim) {
+  [[unroll]] for (uint i = 0; i < kParts; ++i) elements[i] = partials[part_begin(first_part, first + i) + dim];
+}
+
+// Adds these parts.
+void add_parts(uint first_part, uint first, float maximum, inout float sum, inout float result) {
   float lse[kParts];
-  float elements[kParts];
-  [[unroll]] for (uint i = 0; i < kParts; ++i) {
-    const uint part = part_begin(first_part, first + i);
-    lse[i] = partials[part + kValueDim];
-    elements[i] = partials[part + dim];
-  }
+  [[unroll]] for (uint i = 0; i < kParts; ++i) lse[i] = partials[part_begin(first_part, first + i) + kValueDim];
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
     if (first + i < params.kv_splits) add_part(part_weight(lse[i], maximum), elements[i], sum, result);
   }
@@ -57,12 +59,16 @@ void main() {
   if (row.query >= visible_query_length()) return;
   const uint first_part = partial_row(row.batch, row.head, row.query, 0u);
   const uint target = output_row(row.batch, row.head, row.query);
-  const float maximum = maximum_of_parts(first_part);
+  float maximum = kHiddenScore;
+  bool is_known = false;
   for (uint dim = gl_LocalInvocationIndex; dim < kValueDim; dim += kWorkgroupSize) {
     float sum = 0.0;
     float result = 0.0;
     for (uint first = 0; first < params.kv_splits; first += kParts) {
-      add_parts(first_part, first, dim, maximum, sum, result);
+      load_parts(first_part, first, dim);
+      if (!is_known) maximum = maximum_of_parts(first_part);  // while the first elements are on their way
+      is_known = true;
+      add_parts(first_part, first, maximum, sum, result);
     }
     store_output(target, dim, combined(sum, result));
     if (dim == 0) store_lse(row.batch, row.head, row.query, maximum, sum);

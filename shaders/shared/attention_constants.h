@@ -155,6 +155,8 @@
 #define VKATTN_SPEC_DECODE_KEY_LOADS8 55  // rows are dense and start at multiples of 8 elements
 #define VKATTN_SPEC_DECODE_VALUE_LOADS8 56
 #define VKATTN_SPEC_DECODE_DEALS_SCORES 57
+#define VKATTN_SPEC_DECODE_READS_AHEAD 58  // keys of the next step are in flight while one is computed
+#define VKATTN_SPEC_DECODE_PARTS 59  // of a row that are in flight when parts are combined
 
 #define VKATTN_SPEC_LANE_DECODE_ROWS 48
 #define VKATTN_SPEC_LANE_DECODE_KEYS 49  // keys of a lane in a step

@@ -24,9 +24,6 @@
 #define VKATTN_DECODE_MERGE_STAGE4(MERGE_ROWS, ROW_SUMS4, THREADS) ((MERGE_ROWS) * (ROW_SUMS4) * (THREADS))
 // One word for each row and each group of threads. There are two such stages.
 #define VKATTN_DECODE_GROUP_STAGE(TILE_ROWS, KEY_GROUPS) ((TILE_ROWS) * (KEY_GROUPS))
-// When the last workgroup combines parts, each thread has so many parts of its ROWS rows in flight, as many as its registers
-// hold. The stage has the weights of all parts, in whole rounds.
-#define VKATTN_DECODE_PARTS_IN_FLIGHT(ROWS) ((ROWS) == 1 ? 16 : 32 / (ROWS))
 
 // lane_decode, in words: queries by dim, sums of whole passes over THREADS quads of dims, a step's probabilities with one word
 // more for each of THREADS lanes, and rows of its keys in K and V (1 word if none is looked up).

@@ -1,6 +1,7 @@
 // Host half of the decode kernel (shaders/decode/attention_decode.comp): how many threads share a key, and
 // the block that fits the device.
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "attention/features.hpp"
@@ -38,6 +39,9 @@ struct Limits {
   // If a thread has more elements of a query row and a row's sums than this, more threads share a key. At
   // least `fewest_columns` share one: 128 bytes, a cache line of most devices.
   std::uint32_t row_elements = 24, fewest_columns = 8;
+  // Parts of a row that a thread has in flight when it combines parts, by its number of rows: as many as take
+  // no more registers than the steps do. Multiples of 4.
+  std::array<std::uint32_t, 4> parts = {16, 16, 8, 8};
 };
 
 // By the registers that Mesa's compilers use (docs/compilers.txt). AMD's GPUs: 64 to 128 registers; 8 rows
@@ -46,7 +50,11 @@ struct Limits {
 Limits limits_of(const Capabilities& capabilities) {
   switch (architecture(capabilities)) {
     case Architecture::kNvidia:
-      return {4, 32, 16, 0, kMostColumns, true};
+      return {4, 32, 16, 0, kMostColumns, true, 24, 8, {24, 16, 12, 12}};
+    case Architecture::kAmdGcn:
+      return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, 20, 12, 12}};
+    case Architecture::kAmdRdna:
+      return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, 20, 16, 16}};
     case Architecture::kIntelGen12:
       return {2, 32, 40, 0, 8, true};
     case Architecture::kIntelXe2:
@@ -95,13 +103,14 @@ struct DecodeShape {
   [[nodiscard]] std::uint32_t merge_stage_bytes(std::uint32_t merged) const {
     return 16 * VKATTN_DECODE_MERGE_STAGE4(merged, row_sums() / 4, block.threads);
   }
+  [[nodiscard]] std::uint32_t parts_in_flight() const { return limits.parts[rows - 1]; }
   [[nodiscard]] std::uint32_t stage_bytes() const {
     return std::max(query_stage_bytes(), merge_stage_bytes(merge_rows));
   }
   // Whose weights the stage holds, with parts beyond the last for a whole round.
   [[nodiscard]] std::uint32_t most_partial_rows() const {
-    const std::uint32_t held = stage_bytes() / 16;
-    const std::uint32_t padding = tile_rows() * (VKATTN_DECODE_PARTS_IN_FLIGHT(rows) - 1);
+    const std::uint32_t held = stage_bytes() / 4;
+    const std::uint32_t padding = tile_rows() * (parts_in_flight() - 1);
     return held - std::min(held, padding);
   }
   [[nodiscard]] std::uint32_t shared_bytes() const {
@@ -236,6 +245,8 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
   add(VKATTN_SPEC_DECODE_DEALS_SCORES, shape.limits.deals_scores && shape.rows > 1);
   add(VKATTN_SPEC_DECODE_KEY_LOADS8, loads8(desc.key));
   add(VKATTN_SPEC_DECODE_VALUE_LOADS8, loads8(desc.value));
+  add(VKATTN_SPEC_DECODE_READS_AHEAD, shape.block.dims != 0);
+  add(VKATTN_SPEC_DECODE_PARTS, shape.parts_in_flight());
 }
 
 }  // namespace
@@ -246,6 +257,10 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   if (packed_rows(desc) > kFewRows) {
     return unsupported("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
                        " (query_length x query heads of a KV head)");
+  }
+  if (const std::uint32_t most = tiles.front().dims; most != 0 && desc.head_dim > most) {
+    return unsupported("reads keys a step ahead (dims ", most, ") for heads of up to ", most,
+                       " dims; here are ", desc.head_dim);
   }
   const auto rows = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
   const auto groups = choose_groups(desc, capabilities);
@@ -272,11 +287,11 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   add_specialization(desc, shape, config.constants);
   config.constants.push_back({VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U});
-  config.summary =
-      message(shape.tile_rows(), " rows x ", config.key_step, " keys a step, ", shape.block.threads,
-              " invocations, ", shape.columns, " to a key, subgroups of ", shape.subgroup_size,
-              ", queries in ", shape.query_in_registers() ? "registers, " : "shared memory, ",
-              config.shared_bytes, " bytes of shared memory");
+  config.summary = message(shape.tile_rows(), " rows x ", config.key_step, " keys a step, ",
+                           shape.block.threads, " invocations, ", shape.columns, " to a key, subgroups of ",
+                           shape.subgroup_size, shape.block.dims != 0 ? ", keys read a step ahead" : "",
+                           ", queries in ", shape.query_in_registers() ? "registers, " : "shared memory, ",
+                           config.shared_bytes, " bytes of shared memory");
   return config;
 }
 

@@ -44,8 +44,10 @@ constexpr TileSizes matrix(std::uint32_t subgroups, std::uint32_t keys) {
   return {0, subgroups, 0, 1, keys, 0};
 }
 
-constexpr TileSizes decode(std::uint32_t threads, std::uint32_t row_sets, std::uint32_t keys) {
-  return {threads, 0, 0, row_sets, keys, 0};
+// Heads of up to `dims` dims have their keys read a step ahead.
+constexpr TileSizes decode(std::uint32_t threads, std::uint32_t row_sets, std::uint32_t keys,
+                           std::uint32_t dims = 0) {
+  return {threads, 0, 0, row_sets, keys, dims};
 }
 constexpr TileSizes matrix2(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
@@ -133,6 +135,10 @@ constexpr std::array kTable{
     TileEntry{"decode", {}, decode(256, 16, 1)},
     TileEntry{"decode", {}, decode(128, 16, 1)},
     TileEntry{"decode", {DeviceClass::kCpu}, decode(32, 16, 1)},
+    // No GPU has measured these; compilers for some give them more registers (docs/trials/gpu_compilers.md).
+    TileEntry{"decode", {DeviceClass::kNone}, decode(128, 2, 4, 256)},
+    TileEntry{"decode", {DeviceClass::kNone}, decode(128, 2, 2, 256)},
+    TileEntry{"decode", {DeviceClass::kNone}, decode(256, 16, 1, 256)},
 
     // 8 subgroups read keys and values once for twice as many rows, and have more waves or fewer instructions
     // (docs/trials/gpu_compilers.md); with fewer rows compute units would be left without a workgroup.

@@ -35,6 +35,33 @@ TEST_F(Decode, LongMasks) {
   EXPECT_EQ(plan.dispatches().front().pass, "block_mask");
 }
 
+/// The form in which keys of the next step are asked for while a step is computed. The last step asks for
+/// none that do not exist, and steps behind and before full ones follow in any order.
+TEST_F(Decode, KeysReadAStepAhead) {
+  constexpr TileSizes kTiles[] = {{128, 0, 0, 2, 4, 256}, {128, 0, 0, 2, 2, 256}, {256, 0, 0, 16, 1, 256}};
+  for (const TileSizes& tile : kTiles) {
+    RunOptions options{.kernel = "decode", .tile = tile};
+    options.inspect = [](const AttentionPlan& plan) {
+      EXPECT_TRUE(has(plan.describe(), "keys read a step ahead")) << plan.describe();
+    };
+    for (const char* problem : part_of(
+             {"hq4 hkv1 1x1 d64 f16 lse", "b4 hq8 hkv2 1x512 d64 f16 lse kv_lengths=512,1,0,129",
+              "hq6 hkv2 3x700 d40 dv24 causal align=bottom-right lse", "b2 hq4 hkv4 1x601 d33 dv17 lse sinks",
+              "hq8 hkv2 2x900 d64 cache=q8_0 page=16 window=500,20 align=bottom-right lse",
+              "b2 hq4 hkv1 1x1000 d128 bf16 ring=700 lse",
+              "hq4 hkv1 3x1300 d40 f16 mask=bytes:qk hidden=0.7 block=100 causal align=bottom-right lse",
+              "hq4 hkv2 2x300 d24 mask=bits:hqk hidden=0.5 block=16 dropout=0.2"})) {
+      for (const std::uint32_t parts : {1U, 3U}) {
+        options.kv_splits = parts;
+        EXPECT_TRUE(runs_right(runtime(), problem, options)) << to_string(tile) << ", parts " << parts;
+      }
+    }
+  }
+  EXPECT_TRUE(is_refused(AttentionPlan::create(runtime().device(), parsed("1x64 d257").desc,
+                                               {.kernel = "decode", .tile = kTiles[0]}),
+                         ErrorCode::kUnsupported, {"decode", "a step ahead", "257"}));
+}
+
 /// Groups of threads lie in one subgroup of any size, if the device lets a plan ask for a size.
 TEST_F(Decode, EverySubgroupSize) {
   const Capabilities& c = capabilities();

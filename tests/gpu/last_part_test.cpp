@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/gpu_family.hpp"
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
@@ -19,11 +20,15 @@ class LastPart : public GpuTest {
     return reason_against(runtime(), "decode", "1x64 d64 f16");
   }
 
-  /// A plan that combines in its kernel, or, on a device without that scope, in a pass.
-  static AttentionPlan plan_of(const Problem& problem, std::uint32_t parts, bool in_kernel = true) {
+  /// A plan that combines in its kernel, or, on a device without that scope, in a pass. With a family as on
+  /// such a GPU.
+  static AttentionPlan plan_of(const Problem& problem, std::uint32_t parts, bool in_kernel = true,
+                               const GpuFamily* family = nullptr) {
     RunOptions options{.kernel = "decode", .kv_splits = parts};
-    if (!in_kernel)
-      options.device = device_with([](Capabilities& c) { c.vulkan_memory_model_device_scope = false; });
+    options.device = device_with([&](Capabilities& c) {
+      if (family != nullptr) pretend(c, *family, "decode");
+      if (!in_kernel) c.vulkan_memory_model_device_scope = false;
+    });
     AttentionPlan plan = must(make_plan(runtime(), problem.desc, options));
     EXPECT_EQ(plan.dispatches().back().pass, in_kernel ? "decode" : "combine") << plan.describe();
     EXPECT_TRUE(has(plan.describe(),
@@ -71,6 +76,33 @@ TEST_F(LastPart, GivesTheBitsOfTheCombinePass) {
   }
 }
 
+/// AMD's and NVIDIA's GPUs have their own numbers of parts in flight, by the rows of a thread: a round that
+/// is not full, and several. In small subgroups a lane weighs several vectors of parts.
+TEST_F(LastPart, GivesTheBitsOfTheCombinePassInTheRoundsOfFamilies) {
+  constexpr const char* kRows[] = {"hq4 hkv4 1x3300 d16 f16 lse", "hq4 hkv2 1x3300 d40 lse sinks",
+                                   "hq3 hkv1 1x3300 d24 dv16 lse causal align=bottom-right",
+                                   "b2 hq8 hkv2 1x3300 d64 f16 lse kv_lengths=3300,40",
+                                   "hq4 hkv1 1x3300 d200 f16 lse"};
+  for (const GpuFamily& family : kGpuFamilies) {
+    const bool is_own = family.architecture == detail::Architecture::kAmdRdna ||
+                        family.architecture == detail::Architecture::kNvidia;
+    if (!is_own) continue;
+    const Device device = device_with([&](Capabilities& c) { pretend(c, family, "decode"); });
+    for (const char* text : part_of<const char*>(kRows)) {
+      const Problem problem = parsed(text);
+      if (!reason_against(device.capabilities(), "decode", problem.desc, DataType::kFloat32).empty())
+        continue;
+      for (const std::uint32_t parts : {7U, 16U, 52U}) {
+        const AttentionPlan plan = plan_of(problem, parts, true, &family);
+        const AttentionPlan in_pass = plan_of(problem, parts, false, &family);
+        Bound one = poisoned(plan, problem), two = poisoned(in_pass, problem);
+        EXPECT_EQ(executed(plan, one), executed(in_pass, two)) << text << " as on " << family.name;
+        expect_right(one.run);
+      }
+    }
+  }
+}
+
 TEST_F(LastPart, GivesTheSameBitsOnEachRun) {
   for (const char* text : {"hq32 hkv32 1x1024 d64 lse", "b3 hq8 hkv2 1x1500 d64 f16 lse softcap=20"}) {
     const Problem problem = parsed(text);
@@ -92,7 +124,7 @@ TEST_F(LastPart, ExecutionsInFlightDoNotDisturbEachOther) {
   expect_right(first.run);
   harness::ProblemRun third = ready_run(problem);
   const Bindings shared = must(plan.make_bindings(third.tensors(), first.workspace.range()));
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < kSameBitsRuns; ++i) {
     for (harness::ProblemRun* run : {&first.run, &second.run, &third}) must(run->poison_outputs());
     must(runtime().execute([&](VkCommandBuffer commands) {
       for (int again = 0; again < 4; ++again) {
@@ -117,7 +149,7 @@ TEST_F(LastPart, FollowsExecutionsInSlices) {
   const auto slice = [&](const RecordOptions& options) {
     must(runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, it.bindings, options); }));
   };
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < kSameBitsRuns; ++i) {
     must(it.run.poison_outputs());
     slice({.dispatch_count = 1});  // given up
     slice({.dispatch_count = 1});

@@ -34,7 +34,7 @@ typedef struct vkattn_tile_sizes {
           vectors of 8 where lane_decode reads these) */
       keys,
       /** head dims staged at a time; of matrix2, with `columns`: heads of up to so many dims have their scores computed a
-          tile ahead; of a product its stages */
+          tile ahead; of decode, their keys read a step ahead; of a product its stages */
       dims;
 } vkattn_tile_sizes;
 
