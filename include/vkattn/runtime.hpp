@@ -183,7 +183,9 @@ class Runtime {
   /// name. Nothing is said of its content. Those of up to 16 MiB are not freed at once: the last that were
   /// given up are kept for the next ones of the same size (RuntimeOptions::kept_buffers). On Linux, those of
   /// 256 KiB and more of a driver for CPUs lie in the program's own memory, in large pages where the system
-  /// has some and the driver has VK_EXT_external_memory_host.
+  /// gives some. That needs VK_EXT_external_memory_host and a device that the runtime made, not one of the
+  /// application's; the extension's name in RuntimeOptions::disabled_extensions switches it off, and
+  /// import_host_memory with it.
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
   /// What make_bindings() of the plan, of any kind, takes as its workspace; an empty buffer where the plan
   /// needs none.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/runtime_state.hpp"
+#include "vulkan/buffer_usage.hpp"
 #include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
 #include "vulkan/functions.hpp"
@@ -31,24 +32,23 @@ std::vector<std::string_view> names_to_disable() {
   return names;
 }
 
-// Whether storage buffers of imported pages are possible, without memory of their own for each.
-bool can_import_buffers(const Instance& instance, VkPhysicalDevice device) {
-  constexpr VkPhysicalDeviceExternalBufferInfo kBuffers{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO, nullptr, 0, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
-      VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+// Whether buffers of imported pages are possible, without memory of their own for each.
+bool can_import_buffers(const Instance& instance, VkPhysicalDevice device, bool have_addresses) {
+  constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  const VkPhysicalDeviceExternalBufferInfo buffers{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+                                                   nullptr, 0, buffer_usage(have_addresses), kKind};
   VkExternalBufferProperties told{VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
-  instance.vk.vkGetPhysicalDeviceExternalBufferProperties(device, &kBuffers, &told);
+  instance.vk.vkGetPhysicalDeviceExternalBufferProperties(device, &buffers, &told);
   const VkExternalMemoryProperties& memory = told.externalMemoryProperties;
   return (memory.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0 &&
          (memory.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) == 0 &&
-         (memory.compatibleHandleTypes & kBuffers.handleType) != 0;
+         (memory.compatibleHandleTypes & kKind) != 0;
 }
 
 // Whether the device can import any page of the host's. A driver that wants larger pages would be given
 // memory that is nobody's.
 bool can_import_host_memory(const Instance& instance, const PhysicalDevice& device,
                             const std::vector<std::string>& disabled) {
-  constexpr VkDeviceSize kSmallestPage = 4096;
   constexpr std::string_view kName = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
   const DeviceType type = device.info.capabilities.device_type;
   if (type != DeviceType::kCpu && type != DeviceType::kIntegratedGpu) return false;
@@ -58,7 +58,9 @@ bool can_import_host_memory(const Instance& instance, const PhysicalDevice& devi
         return instance.vk.vkEnumerateDeviceExtensionProperties(device.handle, nullptr, out...);
       });
   if (!extensions || !has_extension(*extensions, kName)) return false;
-  if (!can_import_buffers(instance, device.handle)) return false;
+  if (!can_import_buffers(instance, device.handle, false)) return false;
+  // Only buffers of CPUs have addresses, and whether they have is not known yet.
+  if (type == DeviceType::kCpu && !can_import_buffers(instance, device.handle, true)) return false;
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &host};
@@ -101,7 +103,7 @@ Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
 
 // Fails only if memory runs out, which says nothing of the device.
 Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index,
-                                      const std::vector<std::string>& disabled, bool wants_host_memory) {
+                                      const std::vector<std::string>& disabled, bool imports_arrays) {
   PhysicalDevice device;
   device.handle = handle;
   device.info.index = index;
@@ -119,7 +121,7 @@ Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice
   VkDeviceCreateInfo& info = device.features->info;
   static constexpr const char* kImport = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
   const bool is_cpu = device.info.capabilities.device_type == DeviceType::kCpu;
-  device.imports_host_memory = (wants_host_memory || (is_cpu && LargePages::exist())) &&
+  device.imports_host_memory = (imports_arrays || (is_cpu && LargePages::can_be_asked_for())) &&
                                can_import_host_memory(instance, device, disabled);
   if (device.imports_host_memory) {
     info.enabledExtensionCount = 1;
@@ -192,8 +194,7 @@ std::string device_list(const std::vector<PhysicalDevice>& devices) {
 }  // namespace
 
 Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
-                                                      const std::string& disabled_list,
-                                                      bool wants_host_memory) {
+                                                      const std::string& disabled_list, bool imports_arrays) {
   const auto disabled = disabled_extensions(disabled_list);
   if (!disabled) return disabled.error();
   const auto handles = read_list("vkEnumeratePhysicalDevices", VkPhysicalDevice{}, [&](auto... out) {
@@ -202,7 +203,7 @@ Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
   if (!handles) return handles.error();
   std::vector<PhysicalDevice> devices;
   for (std::uint32_t i = 0; i < handles->size(); ++i) {
-    auto device = inspect_device(instance, (*handles)[i], i, *disabled, wants_host_memory);
+    auto device = inspect_device(instance, (*handles)[i], i, *disabled, imports_arrays);
     if (!device) return device.error();
     devices.push_back(*std::move(device));
   }

@@ -9,7 +9,7 @@ namespace vkattn::detail {
 
 #ifdef __linux__
 
-bool LargePages::exist() {
+bool LargePages::can_be_asked_for() {
   return true;
 }
 
@@ -29,7 +29,7 @@ LargePages::~LargePages() {
 
 #else
 
-bool LargePages::exist() {
+bool LargePages::can_be_asked_for() {
   return false;
 }
 

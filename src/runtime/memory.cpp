@@ -1,8 +1,10 @@
 // Buffers and copies between host and device.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "common/integers.hpp"
 #include "runtime/runtime_state.hpp"
 #include "vulkan/buffer_usage.hpp"
 #include "vulkan/functions.hpp"
@@ -107,11 +109,16 @@ BufferState::~BufferState() {
 
 namespace {
 
-constexpr VkDeviceSize kPage = 4096;  // of the host: no page is smaller
+// Whether a buffer may lie in so many bytes of whole pages.
+bool may_import(const RuntimeState& state, VkDeviceSize page_bytes) {
+  const Capabilities& capabilities = state.device->capabilities();
+  const VkDeviceSize most = std::min<VkDeviceSize>(
+      {capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes, SIZE_MAX});
+  return page_bytes != 0 && page_bytes <= most;  // 0: the bytes were too many to be rounded up
+}
 
-// Makes a buffer of so many bytes that lies in whole pages, which begin at `pages`.
-VkResult import_pages(RuntimeState& state, void* pages, VkDeviceSize page_bytes, VkBufferUsageFlags usage,
-                      BufferState& buffer) {
+// Makes a buffer that lies in so many bytes of whole pages, which begin at `pages`.
+VkResult import_pages(RuntimeState& state, void* pages, VkDeviceSize page_bytes, BufferState& buffer) {
   constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
   VkMemoryHostPointerPropertiesEXT host{VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
   if (VkResult result = state.vk.vkGetMemoryHostPointerPropertiesEXT(state.handle, kKind, pages, &host);
@@ -122,7 +129,7 @@ VkResult import_pages(RuntimeState& state, void* pages, VkDeviceSize page_bytes,
                                                   nullptr, kKind};
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, &external};
   info.size = buffer.size;
-  info.usage = usage;
+  info.usage = buffer_usage(has_addresses(state));
   if (VkResult result = null_on_failure(state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer.buffer),
                                         buffer.buffer);
       result != VK_SUCCESS) {
@@ -155,19 +162,34 @@ std::unique_ptr<BufferState> new_state(RuntimeState& state, VkDeviceSize bytes) 
   return buffer;
 }
 
-// Null where the system or the driver does not give it.
-std::unique_ptr<BufferState> buffer_in_large_pages(RuntimeState& state, VkDeviceSize bytes,
-                                                   VkBufferUsageFlags usage) {
+bool is_out_of_memory(VkResult result) {
+  return result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+VkResult take_large_pages(RuntimeState& state, VkDeviceSize page_bytes, BufferState& buffer) {
+  buffer.pages = LargePages::of(static_cast<std::size_t>(page_bytes));
+  buffer.mapped = buffer.pages.data();
+  if (buffer.mapped == nullptr) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  return import_pages(state, buffer.mapped, page_bytes, buffer);
+}
+
+// Null where neither the system nor the driver gives it; the driver's own memory may do. Fails if the device
+// is lost.
+Result<std::unique_ptr<BufferState>> buffer_in_large_pages(RuntimeState& state, VkDeviceSize bytes) {
   constexpr VkDeviceSize kLeast = 262144;  // smaller ones stay in a core's caches
-  if (!state.has_large_pages || bytes < kLeast) return nullptr;
+  const VkDeviceSize page_bytes = round_up(bytes, kSmallestPage);
+  if (!state.has_large_pages || bytes < kLeast || !may_import(state, page_bytes))
+    return std::unique_ptr<BufferState>();
   auto buffer = new_state(state, bytes);
-  const VkDeviceSize page_bytes = (bytes + kPage - 1) / kPage * kPage;
-  buffer->pages = LargePages::of(page_bytes);
-  if (buffer->pages.data() == nullptr ||
-      import_pages(state, buffer->pages.data(), page_bytes, usage, *buffer) != VK_SUCCESS)
-    return nullptr;
-  buffer->mapped = buffer->pages.data();
-  return buffer;
+  VkResult result = take_large_pages(state, page_bytes, *buffer);
+  if (is_out_of_memory(result) && state.spare_buffers.clear()) {  // where the spare buffers were
+    buffer = new_state(state, bytes);
+    result = take_large_pages(state, page_bytes, *buffer);
+  }
+  if (result == VK_SUCCESS) return buffer;
+  if (result == VK_ERROR_DEVICE_LOST) return runtime_error(state, result, "importing the host's memory");
+  if (!is_out_of_memory(result)) state.has_large_pages = false;  // the driver would refuse the next one too
+  return std::unique_ptr<BufferState>();
 }
 
 }  // namespace
@@ -176,15 +198,13 @@ ImportedMemory import_memory(RuntimeState& state, std::span<const std::byte> byt
   constexpr std::size_t kLeast = 16384;  // copying less takes less
   if (!state.imports_host_memory || bytes.size() < kLeast) return {};
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t begin = first / kPage * kPage;
-  const VkDeviceSize size = (first + bytes.size() + kPage - 1) / kPage * kPage - begin;
-  const Capabilities& capabilities = state.device->capabilities();
-  if (size > std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes)) return {};
+  const auto begin = static_cast<std::uintptr_t>(first / kSmallestPage * kSmallestPage);
+  const VkDeviceSize size = round_up(VkDeviceSize{first} + bytes.size(), kSmallestPage) - begin;
+  if (!may_import(state, size)) return {};
   auto buffer = new_state(state, size);
-  if (import_pages(state, reinterpret_cast<void*>(begin), size, storage_usage(has_addresses(state)),
-                   *buffer) != VK_SUCCESS) {
-    return {};
-  }
+  const VkResult result = import_pages(state, reinterpret_cast<void*>(begin), size, *buffer);
+  if (result == VK_ERROR_DEVICE_LOST) state.lost = true;  // who copies then is told
+  if (result != VK_SUCCESS) return {};
   return {std::move(buffer), first - begin};
 }
 
@@ -201,18 +221,18 @@ Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDevice
   }
   if (!staging) {
     if (auto spare = state.spare_buffers.take(bytes)) return spare;
-  }
-  const VkBufferUsageFlags usage = storage_usage(has_addresses(state)) | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                   VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (auto large = staging ? nullptr : buffer_in_large_pages(state, bytes, usage)) {
-    large->spares = &state.spare_buffers;
-    return large;
+    auto large = buffer_in_large_pages(state, bytes);
+    if (!large) return large.error();
+    if (*large != nullptr) {
+      (*large)->spares = &state.spare_buffers;
+      return large;
+    }
   }
   auto buffer = new_state(state, bytes);
   buffer->spares = staging ? nullptr : &state.spare_buffers;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = std::max<VkDeviceSize>(bytes, 4);
-  info.usage = usage;
+  info.usage = buffer_usage(has_addresses(state));
   if (VkResult result = null_on_failure(
           state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer->buffer), buffer->buffer);
       result != VK_SUCCESS) {

@@ -141,7 +141,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   const bool imports =
       physical.imports_host_memory && state->vk.vkGetMemoryHostPointerPropertiesEXT != nullptr;
   state->imports_host_memory = imports && options.import_host_memory;
-  state->has_large_pages = imports && capabilities.is_cpu() && LargePages::exist();
+  state->has_large_pages = imports && capabilities.is_cpu() && LargePages::can_be_asked_for();
   if (Result<void> status = take_options(*state, options); !status) return status.error();
   return state;
 }

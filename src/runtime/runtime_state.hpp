@@ -58,10 +58,11 @@ struct PhysicalDevice {
 };
 
 /// Lists the devices. The names in RuntimeOptions::disabled_extensions are left out of each device's
-/// features; what imports the host's memory is in them only if that is wanted.
+/// features. VK_EXT_external_memory_host is in them if compute() shall use arrays where they lie, and on CPUs
+/// also for large pages.
 [[nodiscard]] Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
                                                                     const std::string& disabled_list,
-                                                                    bool wants_host_memory);
+                                                                    bool imports_arrays);
 
 /// The index of the device that `wanted` names (a number or part of a name), or of the best; `reason` gets a
 /// line for each device.
@@ -109,7 +110,7 @@ struct RuntimeState {
   KeptPipelines kept_pipelines;      ///< in cache_file
   std::unique_ptr<BufferState> staging;
   bool imports_host_memory = false;  ///< arrays of compute() are used where they lie
-  bool has_large_pages = false;      ///< buffers are in LargePages
+  bool has_large_pages = false;      ///< large buffers are in LargePages; until the driver refuses some
   SpareBuffers spare_buffers;
   Shared<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;   ///< else only outcomes that are kept count

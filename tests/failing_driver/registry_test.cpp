@@ -16,7 +16,8 @@
 namespace vkattn::tests {
 namespace {
 
-/// Errors of extensions that the library does not use, and errors that all functions share.
+/// Errors of extensions that the library does not use, and errors that all functions share. Refusals of the
+/// host's memory (VK_ERROR_INVALID_EXTERNAL_HANDLE) are in large_pages_test.cpp.
 const char* const kOfOthers[] = {"VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS_KHR",
                                  "VK_ERROR_INVALID_EXTERNAL_HANDLE",
                                  "VK_ERROR_INVALID_PIPELINE_CACHE_DATA",

@@ -123,9 +123,33 @@ class Using : public WithFolder {
   std::array<float, 8> numbers_{};
 };
 
+/// Buffers of a CPU that lie in memory of the program. If that cannot be had, the driver's own memory does.
+class LargeBuffers : public WithFolder {
+ public:
+  explicit LargeBuffers(std::size_t kept_buffers) {
+    use_host_cpu();
+    options_.kept_buffers = kept_buffers;
+    runtime_ = std::make_unique<Runtime>(Runtime::create(options_).value());
+    step("create_buffer of 256 KiB", [this] { use(262144); });
+    step("create_buffer of more", [this] { use(1000004); });
+  }
+
+ private:
+  void use(VkDeviceSize bytes) const {
+    const Buffer buffer = must(runtime_->create_buffer(bytes));
+    const std::span<std::byte> memory = runtime_->mapped(buffer);
+    if (memory.size() != bytes) throw Failed{{ErrorCode::kIo, 0, "the buffer is not mapped"}};
+    memory.front() = memory.back() = std::byte{1};
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+};
+
 }  // namespace
 
 std::vector<ScenarioRow> runtime_scenarios() {
+  const std::set<std::string> imports{"vkGetMemoryHostPointerPropertiesEXT", "vkCreateBuffer",
+                                      "vkAllocateMemory", "vkBindBufferMemory"};
   // If one way of waiting fails, another one is tried; and memory may be had where spare buffers were.
   const std::set<std::string> in_use{
       "vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets", "vkCreateComputePipelines",
@@ -140,7 +164,9 @@ std::vector<ScenarioRow> runtime_scenarios() {
                                       "vkMergePipelineCaches", "vkCreatePipelineCache", "vkDeviceWaitIdle"}),
       // Ending a command buffer that is thrown away may fail.
       row<Throwing>("RuntimeThrown", {"vkEndCommandBuffer", "vkWaitForFences"}),
-      row<Using>("RuntimeStaged", in_use, false), row<Using>("RuntimeMapped", in_use, true)};
+      row<Using>("RuntimeStaged", in_use, false), row<Using>("RuntimeMapped", in_use, true),
+      row<LargeBuffers>("RuntimeLargeBuffers", imports, std::size_t{0}),
+      row<LargeBuffers>("RuntimeLargeBuffersKept", imports, std::size_t{32})};
 }
 
 }  // namespace vkattn::tests

@@ -130,6 +130,13 @@ inline void use_host_device(bool is_memory_visible) {
                      .range = 1U << 30U};
 }
 
+/// Makes the Vulkan on the host a CPU whose driver imports memory of the host.
+inline void use_host_cpu() {
+  use_host_device(true);
+  host_settings().type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  host_settings().imports_host_memory = true;
+}
+
 /// The options of a runtime that keeps its files in a folder of its own.
 [[nodiscard]] inline RuntimeOptions small_runtime(const std::filesystem::path& folder) {
   RuntimeOptions options;

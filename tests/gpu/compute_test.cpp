@@ -272,6 +272,9 @@ TEST_F(ComputeTest, LargeBuffersOfCpusAreInLargePages) {
     must(own.read(buffer, 0, read));
     EXPECT_EQ(read, written);
   }
+  Imports::count = 0;
+  EXPECT_EQ(own.mapped(must(own.create_buffer(3000004))).size(), 3000004U);
+  EXPECT_EQ(Imports::count, 0U) << "the buffer that was given up serves again";
   EXPECT_TRUE(own.validation_messages().empty());
   options.disabled_extensions = "VK_EXT_external_memory_host";
   EXPECT_FALSE(detail::RuntimeState::of(must(Runtime::create(options))).has_large_pages);

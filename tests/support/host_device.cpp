@@ -119,6 +119,7 @@ VKAPI_ATTR VkResult VKAPI_CALL device_extensions(VkPhysicalDevice /*device*/, co
     for (const detail::DeviceExtensionRow& row : detail::device_extension_table())
       names.insert(row.extension);
   }
+  if (host_settings().imports_host_memory) names.insert(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   std::vector<VkExtensionProperties> all;
   for (const std::string_view name : names) all.push_back(extension(name.data()));
   return give_list(std::span<const VkExtensionProperties>(all), count, target);
@@ -164,7 +165,11 @@ void fill_properties(VkBaseOutStructure* it) {
   }
   if (auto* const maintenance = found<VkPhysicalDeviceMaintenance3Properties>(
           it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES)) {
-    maintenance->maxMemoryAllocationSize = VkDeviceSize{1} << 30U;
+    maintenance->maxMemoryAllocationSize = settings.most_memory;
+  }
+  if (auto* const host = found<VkPhysicalDeviceExternalMemoryHostPropertiesEXT>(
+          it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT)) {
+    host->minImportedHostPointerAlignment = 4096;
   }
   if (auto* const push = found<VkPhysicalDevicePushDescriptorPropertiesKHR>(
           it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR)) {
@@ -174,6 +179,24 @@ void fill_properties(VkBaseOutStructure* it) {
           it, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV)) {
     units->shaderSMCount = 1;  // so that few workgroups fill the device
   }
+}
+
+/// Knows only of buffers that can also be copied from and to, which those of the runtime are.
+VKAPI_ATTR void VKAPI_CALL external_buffers(VkPhysicalDevice /*device*/,
+                                            const VkPhysicalDeviceExternalBufferInfo* info,
+                                            VkExternalBufferProperties* target) {
+  constexpr VkBufferUsageFlags kUsage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  target->externalMemoryProperties = {};
+  if (!host_settings().imports_host_memory || (info->usage & kUsage) != kUsage) return;
+  target->externalMemoryProperties.externalMemoryFeatures = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+  target->externalMemoryProperties.compatibleHandleTypes = info->handleType;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL host_pointer(VkDevice /*device*/, VkExternalMemoryHandleTypeFlagBits /*kind*/,
+                                            const void* /*pages*/, VkMemoryHostPointerPropertiesEXT* target) {
+  target->memoryTypeBits = 3;
+  return VK_SUCCESS;
 }
 
 VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice /*device*/, VkPhysicalDeviceProperties* target) {
@@ -298,7 +321,6 @@ Functions functions_of_runtime() {
   VKATTN_IDLE(vkCreateInstance)
   VKATTN_IDLE(vkDestroyInstance)
   VKATTN_IDLE(vkCreateDevice)
-  VKATTN_IDLE(vkGetPhysicalDeviceExternalBufferProperties)
   VKATTN_IDLE(vkCreateDebugUtilsMessengerEXT)
   VKATTN_IDLE(vkDestroyDebugUtilsMessengerEXT)
   VKATTN_IDLE(vkSetDebugUtilsObjectNameEXT)
@@ -312,6 +334,8 @@ Functions functions_of_runtime() {
   VKATTN_OWN(vkGetPhysicalDeviceProperties, properties)
   VKATTN_OWN(vkGetPhysicalDeviceQueueFamilyProperties, queue_families)
   VKATTN_OWN(vkGetDeviceQueue, device_queue)
+  VKATTN_OWN(vkGetPhysicalDeviceExternalBufferProperties, external_buffers)
+  VKATTN_OWN(vkGetMemoryHostPointerPropertiesEXT, host_pointer)
   VKATTN_OWN(vkGetPipelineExecutablePropertiesKHR, executables)
   VKATTN_OWN(vkGetPipelineExecutableStatisticsKHR, statistics)
   VKATTN_OWN(vkGetPipelineExecutableInternalRepresentationsKHR, representations)

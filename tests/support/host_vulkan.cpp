@@ -112,6 +112,13 @@ VKAPI_ATTR void VKAPI_CALL get_requirements(VkDevice, VkBuffer buffer, VkMemoryR
 }
 VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice, const VkMemoryAllocateInfo* info,
                                         const VkAllocationCallbacks*, VkDeviceMemory* memory) {
+  const auto* const next = static_cast<const VkBaseInStructure*>(info->pNext);
+  if (next != nullptr && next->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT) {
+    const void* const pages = reinterpret_cast<const VkImportMemoryHostPointerInfoEXT*>(next)->pHostPointer;
+    constexpr std::uintptr_t kPage = 4096;
+    if (reinterpret_cast<std::uintptr_t>(pages) % kPage != 0 || info->allocationSize % kPage != 0)
+      return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+  }
   return fails() ? VK_ERROR_OUT_OF_DEVICE_MEMORY
                  : add({.kind = Kind::kMemory, .size = info->allocationSize}, memory);
 }

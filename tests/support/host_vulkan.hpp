@@ -37,6 +37,8 @@ struct HostSettings {
   std::uint32_t offset_alignment = 64;
   std::uint32_t fails_at =
       0;  ///< the number of the call that fails, counting calls that can fail; 0: none fails
+  std::uint64_t most_memory = 1U << 30U;  ///< of one allocation
+  bool imports_host_memory = false;       ///< has VK_EXT_external_memory_host
 };
 
 /// The settings that the device has from the next call on.
