@@ -1,23 +1,48 @@
 """Times attention, gradients and products of PyTorch and of `vkattn bench` on one device, and writes them side by side.
 
-For scripts/compare-pytorch, measure-gpu and measure-peers. PyTorch is 2.5 or later. Without it `torch` is None, and only vkattn
-can be timed.
+For scripts/compare-pytorch, measure-gpu and measure-peers. PyTorch is 2.5 or later. Without it `torch` is None, NO_TORCH says
+why, and only vkattn can be timed.
 """
 import contextlib
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import time
 import warnings
 
+NO_TORCH = ""
+
+
+def first_line(error):
+    """An exception's first line, or its type."""
+    words = str(error).strip().splitlines()
+    return words[0] if words else type(error).__name__
+
+
+def is_old(version):
+    """Whether PyTorch's attention lacks enable_gqa, which 2.5 has."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) < (2, 5)
+
+
 try:
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.nn.functional import scaled_dot_product_attention
-except ImportError:
+    if is_old(torch.__version__):
+        NO_TORCH = f"PyTorch {torch.__version__} is older than 2.5"
+        torch = None
+    else:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from torch.nn.functional import scaled_dot_product_attention
+except ModuleNotFoundError as missing:
     torch = None
+    NO_TORCH = ("PyTorch 2.5 or later is not installed for this Python" if missing.name == "torch"
+                else f"PyTorch cannot be imported: {first_line(missing)}")
+except (ImportError, OSError) as broken:  # an OSError: a library of CUDA is missing
+    torch = None
+    NO_TORCH = f"PyTorch cannot be imported: {first_line(broken)}"
 
 TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}  # PyTorch's names
 # The largest error against float64 that is right: it is due to rounding the output and, in 16 bits, the probabilities.
@@ -237,10 +262,20 @@ def time_pytorch(shape, device, repeat):
                     continue
                 warm_up(device, call)
                 results[name] = statistics.median(time_once(device, call) for _ in range(repeat))
-        except (RuntimeError, torch.OutOfMemoryError) as error:
-            words = str(error).strip().splitlines()
-            results[name] = words[0] if words else type(error).__name__
+        except Exception as error:  # whatever it is, the figures of vkattn and of the other back ends stay
+            results[name] = first_line(error)
     return results
+
+
+def run_tool(command, patience, environment=None):
+    """The finished process. The command has `patience` seconds, if that is not None."""
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=patience,
+                              env={**os.environ, **(environment or {})})
+    except subprocess.TimeoutExpired:
+        raise NoReport(f"{' '.join(command)} was ended after {patience:.0f} s") from None
+    except OSError as error:
+        raise NoReport(f"{command[0]} does not run: {error.strerror}") from None
 
 
 def time_vkattn(tool, shape, arguments, with_peaks, kernel="", tile="", environment=None):
@@ -258,12 +293,9 @@ def time_vkattn(tool, shape, arguments, with_peaks, kernel="", tile="", environm
         command += ["--tile", tile]
     if arguments.vulkan_device:
         command += ["--device", arguments.vulkan_device]
+    run = run_tool(command, arguments.patience, environment)
     try:
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                             timeout=arguments.patience, env={**os.environ, **(environment or {})})
         return json.loads(run.stdout)
-    except subprocess.TimeoutExpired:
-        raise NoReport(f"{' '.join(command)} was ended after {arguments.patience:.0f} s") from None
     except json.JSONDecodeError:
         raise NoReport(f"{' '.join(command)} gave no report, exit code {run.returncode}: {run.stderr.strip()}") from None
 
