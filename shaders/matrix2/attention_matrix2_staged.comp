@@ -80,8 +80,9 @@ void compute_next_scores() {
 }
 
 // Products of the next scores need nothing of the exponentials, so a compiler can mix both. Masked steps are few: they have
-// them later, where subgroups that see nothing of the tile have them too. They must not come before finish_scores(): in Mesa
-// 26.1 a copy of a global matrix, as `scores` is of next_scores, changes with it (docs/trials/lavapipe.md).
+// these products later, where subgroups that see nothing of the tile have them too. The next scores must not be computed before
+// finish_scores(): in Mesa 26.1 a copy of a global matrix, as `scores` is of next_scores, changes with it
+// (docs/trials/lavapipe.md).
 void compute_probabilities(inout ScoreMatrix scores, int first_key, bool masked) {
   finish_scores(scores, first_key, masked);
   raise_references(scores);

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "kernels/block_limits.hpp"
 #include "kernels/row_layout.hpp"
 #include "kernels/subgroup_size.hpp"
 #include "shared/row_probe_constants.h"
@@ -31,6 +32,8 @@ ProgramTensor probe_tensor(const char* name, std::size_t words, bool written,
 Result<std::shared_ptr<const Program>> row_probe(const Device& device, const RowLayout& sizes,
                                                  VkPipelineCache pipeline_cache) {
   const Capabilities& capabilities = device.capabilities();
+  const std::uint32_t threads = VKATTN_PROBE_SUBGROUPS * sizes.lanes;
+  if (Result<void> s = check_limits({0, threads, VKATTN_PROBE_SUBGROUPS}, capabilities); !s) return s.error();
   auto code = built_shader(shader_binaries(), kProbeShader);
   if (!code) return code.error();
   ProgramDesc desc;
@@ -51,7 +54,7 @@ Result<std::shared_ptr<const Program>> row_probe(const Device& device, const Row
   pass.name = "row probe";
   pass.shader = kProbeShader;
   pass.code = *std::move(code);
-  pass.workgroup_size = VKATTN_PROBE_SUBGROUPS * sizes.lanes;
+  pass.workgroup_size = threads;
   pass.specialization = {{VKATTN_SPEC_PROBE_WORKGROUP_SIZE, pass.workgroup_size},
                          {VKATTN_SPEC_PROBE_LANES, sizes.lanes},
                          {VKATTN_SPEC_PROBE_ROWS, sizes.rows},

@@ -119,10 +119,12 @@ MatmulDesc small_product(const MatmulDesc& desc, std::string_view kernel, const 
   // Several steps, and enough of them for two parts.
   const std::int64_t steps = std::max(std::int64_t{tile.inner} * 3, kPartUnit * 2);
   const std::int64_t block = block_elements(desc.b.type);
-  // Where lane_decode reads vectors, `inner` counts them, and long steps take problems of whole steps only.
+  // Where lane_decode reads vectors, `inner` counts them, long steps take problems of whole steps only, and
+  // parts have whole steps: two steps, one for each of two parts. With rows 1 a step has up to 768 elements,
+  // and two of them are within the 2048 that are read so.
   const std::int64_t vectors = std::int64_t{tile.inner} * 8;
   const bool whole = kernel == "lane_decode" && vectors != 0 && desc.inner % vectors == 0;
-  small.inner = whole ? round_up(steps, round_up(vectors, block))
+  small.inner = whole ? round_up(std::max(steps, vectors * 2), round_up(vectors, block))
                       : round_up(steps + kLoads + desc.inner % kLoads, block);
   const MatmulView view = view_of(desc);
   small.a = small_matrix(desc.a, small_strides(desc, view.a, small.rows, small.inner, true));

@@ -105,9 +105,12 @@ TEST(Spirv, TornModulesStayWithinTheirWords) {
   }
 }
 
-/// Of D = A x B + C: the operands C that are used once more, come from another block, or are constants.
+constexpr std::uint32_t kConstantComposite = 44;
+constexpr std::uint32_t kMatrixMulAdd = 4459;  // result type, result, A, B, C
+
+/// Of D = A x B + C: the operands C that are used once more, come from another block, or are constants. A
+/// literal that equals C's number counts as a use.
 std::vector<std::uint32_t> sums_read_again(const Words& words) {
-  constexpr std::uint32_t kMulAdd = 4459;  // result type, result, A, B, C
   constexpr std::uint32_t kFirstConstant = spirv_op::kConstantTrue;
   std::set<std::uint32_t> constants;
   std::vector<std::uint32_t> found;
@@ -126,7 +129,7 @@ std::vector<std::uint32_t> sums_read_again(const Words& words) {
       blocks.try_emplace(word, block);
       ++reads[word];
     }
-    if (code == kMulAdd && instruction.size() > 5) sums.emplace_back(instruction[5], block);
+    if (code == kMatrixMulAdd && instruction.size() > 5) sums.emplace_back(instruction[5], block);
   }
   for (const auto& [sum, place] : sums) {
     if (reads[sum] != 2 || blocks[sum] != place || constants.contains(sum)) found.push_back(sum);
@@ -139,7 +142,7 @@ TEST(Spirv, SumsThatAreReadAgainAreFound) {
   const Words label{op(spirv_op::kLabel, 2), 20}, next{op(spirv_op::kLabel, 2), 21};
   const Words load{op(spirv_op::kLoad, 4), 1, 30, 10}, again{op(spirv_op::kLoad, 4), 1, 31, 10};
   const auto product = [](std::uint32_t result, std::uint32_t sum) {
-    return Words{tests::op(4459, 6), 1, result, 40, 41, sum};
+    return Words{tests::op(kMatrixMulAdd, 6), 1, result, 40, 41, sum};
   };
   const auto found = [](const std::vector<Words>& parts) {
     return sums_read_again(spirv_module(tests::joined(parts)));
@@ -149,7 +152,7 @@ TEST(Spirv, SumsThatAreReadAgainAreFound) {
   EXPECT_EQ(found({label, load, product(50, 30), product(51, 30)}), (Words{30, 30}));
   EXPECT_EQ(found({label, load, product(50, 30), {op(spirv_op::kStore, 3), 11, 30}}), Words{30});
   EXPECT_EQ(found({label, load, next, product(50, 30)}), Words{30}) << "a loop may come here again";
-  const Words zeros{op(44, 4), 1, 30, 9};  // OpConstantComposite
+  const Words zeros{op(kConstantComposite, 4), 1, 30, 9};
   EXPECT_EQ(found({zeros, label, product(50, 30)}), Words{30});
   EXPECT_EQ(found({zeros, label, {op(spirv_op::kStore, 3), 11, 30}, product(50, 30)}), Words{30});
 }
