@@ -34,7 +34,7 @@ layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
 layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 4;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 32;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedRows = 4;
-const bool kHasFullSteps = kRows > 4u;  // steps of 4 rows are all masked: half of the code to compile
+layout(constant_id = VKATTN_SPEC_FULL_STEPS) const bool kHasFullSteps = true;  // else one of masked steps alone
 
 // An invocation's arrays are globals, as GLSL passes arrays by copying them.
 uint keys[kKeys], place[kKeys];                            // the invocation's keys, and their pairs' places in a row

@@ -38,7 +38,7 @@ layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
 layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
-const bool kHasFullSteps = kKeys > 4u;  // steps of 4 keys are all masked: half of the code to compile
+layout(constant_id = VKATTN_SPEC_FULL_STEPS) const bool kHasFullSteps = true;  // else one of masked steps alone
 
 // Dims that passes over rows clear, sum up or scale by kPassDims.
 const uint kWholeHeadDims = kHeadDim / kPassDims * kPassDims;

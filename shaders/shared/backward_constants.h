@@ -62,6 +62,7 @@
 #define VKATTN_SPEC_GRAD_KEY_SUMS_APART 107
 #define VKATTN_SPEC_GRAD_VALUE_SUMS_APART 108
 #define VKATTN_SPEC_PAIR_VALUES_STAGED 109  // matrix2, staged: owned rows of V or dO stay in shared memory
+#define VKATTN_SPEC_FULL_STEPS 110  // lane: steps that hide nothing have code of their own
 
 // Threads that share a row in the pass that computes the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8

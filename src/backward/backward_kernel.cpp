@@ -98,6 +98,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   const std::uint32_t visited_keys = is_cpu ? visited_keys_on_cpu(attention, capabilities) : 8;  // of a step
   const std::uint32_t visited_rows = is_cpu ? visited_rows_on_cpu(attention, capabilities) : 8;
   const std::uint32_t threads = is_cpu ? std::clamp(capabilities.subgroup_size, 4U, 16U) : 64;
+  const std::uint32_t full_steps = is_cpu && gains_by_short_steps(attention) ? 0 : 1;
   const auto masked = [&](std::int64_t count, std::uint32_t full) {
     return is_cpu ? masked_step_on_cpu(attention, capabilities, count, full) : kFewMasked;
   };
@@ -114,6 +115,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
                            {VKATTN_SPEC_LANE_KEYS_FIRST, wide ? 1U : 0U},
                            {VKATTN_SPEC_LANE_BY_ADDRESS, by_address ? 1U : 0U},
                            {VKATTN_SPEC_MASKED_STEP, masked(attention.kv_length, visited_keys)},
+                           {VKATTN_SPEC_FULL_STEPS, full_steps},
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.row_tile = threads * owned;
   kernel.keys.shader = shader("backward_lane_keys");
@@ -122,6 +124,7 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
                            {VKATTN_SPEC_STEP_ROWS, visited_rows},
                            {VKATTN_SPEC_LANE_BY_ADDRESS, by_address ? 1U : 0U},
                            {VKATTN_SPEC_MASKED_STEP, masked(packed_rows(attention), visited_rows)},
+                           {VKATTN_SPEC_FULL_STEPS, full_steps},
                            {VKATTN_SPEC_TILES_IN_PAIRS, is_cpu ? 1U : 0U}};
   kernel.key_tile = threads * owned;
   if (by_address) {
