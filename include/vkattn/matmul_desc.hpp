@@ -77,8 +77,10 @@ struct MatmulTile {
   std::uint32_t threads = 0;  ///< of a workgroup
   std::uint32_t rows = 0;     ///< of an invocation; of the matrix kernel, of a subgroup
   std::uint32_t columns = 0;  ///< likewise
-  std::uint32_t inner =
-      0;  ///< elements of `inner` visited in one step; vectors of 8 where lane_decode reads these
+  /// Elements of `inner` visited in one step; vectors of 8 where lane_decode reads these. With rows 1 it then
+  /// reads rows one by one, and this is the most vectors of a step: the largest that divides `inner` is
+  /// taken.
+  std::uint32_t inner = 0;
   std::uint32_t subgroups = 0;  ///< of a workgroup, for the matrix kernel in place of threads
   /// Of the matrix kernel, 0 or 2. 2: it stages operands in two places by turns, in twice the shared memory,
   /// and its subgroups wait for one another once a step, not twice.

@@ -1,5 +1,5 @@
 // Products of a few rows or columns (decode) by vectors at addresses (lib/lane_vectors.glsl), for llvmpipe from Mesa 25 on with
-// subgroups of 8 lanes. A workgroup is one vector of a CPU. It computes kRows rows of the output in all of its kColumns columns;
+// subgroups of 8 lanes. A workgroup is one vector of a CPU. It computes kBlockRows rows of the output in all of its kColumns columns;
 // lanes share the inner dimension. Both operands lie in lines of it. matmul_lane_decode.comp is for other problems.
 //
 //            a step: kInner vectors of 8 neighbours          the end
@@ -187,7 +187,7 @@ void store_rows_one_by_one(Block block) {
       results[c] = gl_SubgroupInvocationID == r ? sum : results[c];
     }
     r += 1;
-  } while (r < kVector);
+  } while (r < kVector && block.first_row + r < params.rows);
   const uint row = block.first_row + gl_SubgroupInvocationID;
   if (row >= params.rows) return;
   [[unroll]] for (uint c = 0; c < kColumns; ++c) {

@@ -49,6 +49,10 @@ struct MatmulView {
 /// Whether shaders that load 4 neighbours of a 16-bit operand can load 8.
 [[nodiscard]] bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc);
 
+/// The length of parts of `inner` is a multiple of this, so that they begin at whole blocks of quantised
+/// elements.
+inline constexpr std::int64_t kPartUnit = 64;
+
 /// A kernel's choices for one problem on one device.
 struct MatmulConfig {
   std::string_view name;
@@ -61,6 +65,7 @@ struct MatmulConfig {
   std::uint32_t required_subgroup_size = 0;
   bool uses_matrix_units = false;
   std::uint32_t block_rows = 0, block_columns = 0;  ///< of a workgroup
+  std::int64_t part_unit = kPartUnit;               ///< that the length of parts of inner is a multiple of
   std::vector<OwnAddress> own_addresses;            ///< in the shader's order
   std::string summary;                              ///< for describe(): block sizes in words
 };

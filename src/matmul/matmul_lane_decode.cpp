@@ -69,40 +69,78 @@ bool is_shuffled(const MatmulView& view, const MatmulDesc& desc) {
   return !is_in_order(matrix_of(view.a, desc).type) || !is_in_order(matrix_of(view.b, desc).type);
 }
 
-// Vectors of a step where rows are read one by one, in the order of memory: the most up to the tile's number
-// that divide a row. With more columns a step has more loads, which take long to compile. 0: they are read
-// otherwise, as longer rows and the line of the other matrix leave a core's first cache, short steps cost
-// more, and columns that are shuffled are so for each row, which blocks' order makes too dear even for one.
-std::uint32_t step_of_row(const MatmulTile& tile, std::uint32_t columns, const MatmulView& view,
-                          const MatmulDesc& desc) {
+// By vectors, a workgroup reads the rows of this tile one after the other, in the order of memory.
+bool reads_one_by_one(const MatmulTile& tile) {
+  return tile.rows == 1;
+}
+
+// Vectors of a step where rows are read one by one: the most, up to the tile's number, that divide a row.
+// With more columns a step has more loads, which take long to compile, so steps are shorter. Not read so are
+// - rows longer than 2048, as with the line of the other matrix they leave a core's first cache;
+// - rows that only short steps divide, which cost more;
+// - blocks, as their order makes the shuffle of even one column for each row too dear;
+// - other types that want shuffled columns, if there are several: they are shuffled again for each row.
+Result<std::uint32_t> step_of_row(const MatmulTile& tile, std::uint32_t columns, const MatmulView& view,
+                                  const MatmulDesc& desc) {
   constexpr std::int64_t kLongestInner = 2048;
   constexpr std::uint32_t kLongest = 96, kLongestOfColumns = 48, kShortest = 20;
-  if (view.inner > kLongestInner || view.inner % kVectorLanes != 0) return 0;
-  if (block_elements(matrix_of(view.a, desc).type) > 1) return 0;
-  if (columns > 1 && is_shuffled(view, desc)) return 0;
-  const auto vectors = static_cast<std::uint32_t>(view.inner) / kVectorLanes;
+  if (block_elements(matrix_of(view.a, desc).type) > 1) {
+    return unsupported("with rows 1 reads rows one by one, but not those of blocks");
+  }
+  if (columns > 1 && is_shuffled(view, desc)) {
+    return unsupported("with rows 1 reads rows one by one, for ", columns,
+                       " columns only if both operands are f32 or f16");
+  }
+  if (view.inner > kLongestInner) {
+    return unsupported("with rows 1 reads rows one by one, of up to ", kLongestInner, " elements; inner is ",
+                       view.inner);
+  }
+  const auto elements = static_cast<std::uint32_t>(view.inner);
   const std::uint32_t most = std::min(tile.inner, columns == 1 ? kLongest : kLongestOfColumns);
   const std::uint32_t least = std::max(std::min(most, kShortest), kShortStep);
   for (std::uint32_t step = most / kShortStep * kShortStep; step >= least; step -= kShortStep) {
-    if (vectors % step == 0) return step;
+    if (elements % (step * kVectorLanes) == 0) return step;
   }
-  return 0;
+  return unsupported("with rows 1 reads rows one by one, in steps of ", least, " to ", most, " vectors of ",
+                     kVectorLanes, " in fours, none of which divides inner ", view.inner);
 }
 
-// Sums are private, and a step's multiply-adds are all written out. Lanes that share inner read quantised
-// elements by whole blocks, and a matrix that lies across is read by quads of rows.
-bool is_possible_step(const MatmulTile& tile, Form form, std::uint32_t columns, const MatmulView& view,
-                      const MatmulDesc& desc) {
-  const auto block = static_cast<std::uint32_t>(block_elements(matrix_of(view.a, desc).type));
-  const bool takes_rows = form == Form::kVectors   ? is_power(tile.rows, 1, 8)
-                          : form == Form::kOwnRows ? is_power(tile.rows, 4, 32)
-                                                   : is_power(tile.rows, 1, 16);
-  const bool takes_inner = form == Form::kVectors
-                               ? (tile.rows == 1 ? step_of_row(tile, columns, view, desc) != 0
-                                                 : is_power(tile.inner, kShortStep, 16))
-                               : is_power(tile.inner, 4, 32) && (block == 1 || tile.inner == block);
-  return tile.threads == 0 && takes_rows && takes_inner && tile.columns >= 1 && tile.columns <= 8 &&
-         tile.rows * tile.columns <= 64;
+// Whether the form takes the tile's rows. Sums are private, and a step's multiply-adds are all written out.
+bool takes_rows(Form form, std::uint32_t rows) {
+  switch (form) {
+    case Form::kVectors:
+      return is_power(rows, 1, 8);
+    case Form::kSharedInner:
+      return is_power(rows, 1, 16);
+    case Form::kOwnRows:
+      return is_power(rows, 4, 32);  // by quads
+  }
+  return false;
+}
+
+// The tile as the form uses it, or the reason against it. By vectors, what is left behind the last step is
+// read element by element, so steps are short where long ones leave something. Lanes that share inner read
+// quantised elements by whole blocks.
+Result<MatmulTile> fitted_tile(MatmulTile tile, Form form, std::uint32_t columns, const MatmulView& view,
+                               const MatmulDesc& desc) {
+  const Error impossible = no_possible_tile({&tile, 1});
+  if (tile.threads != 0 || !takes_rows(form, tile.rows) || tile.columns < 1 || tile.columns > 8 ||
+      tile.rows * tile.columns > 64) {
+    return impossible;
+  }
+  if (form != Form::kVectors) {
+    const auto block = static_cast<std::uint32_t>(block_elements(matrix_of(view.a, desc).type));
+    if (!is_power(tile.inner, 4, 32) || (block != 1 && tile.inner != block)) return impossible;
+  } else if (reads_one_by_one(tile)) {
+    if (tile.inner < kShortStep) return impossible;
+    const auto step = step_of_row(tile, columns, view, desc);
+    if (!step) return step.error();
+    tile.inner = *step;
+  } else {
+    if (!is_power(tile.inner, kShortStep, 16)) return impossible;
+    if (view.inner % (std::int64_t{tile.inner} * kVectorLanes) != 0) tile.inner = kShortStep;
+  }
+  return tile;
 }
 
 // Whether each cache line is read ahead. Prefetchers follow longer rows, and a smaller matrix stays in a
@@ -132,20 +170,15 @@ void choose_shared_inner(const MatmulView& view, DataType type, const Capabiliti
               " lanes of ", config.tile.inner, " of inner a step", is_touched ? ", cache lines first" : "");
 }
 
-// The form by vectors. What is left behind the last step is read element by element, so steps are short where
-// long ones leave something.
-void choose_vectors(const MatmulView& view, const MatmulDesc& desc, const Capabilities& capabilities,
-                    MatmulConfig& config) {
-  if (config.tile.rows == 1) {
-    config.tile.inner = step_of_row(config.tile, config.columns, view, desc);
-  } else if (view.inner % (std::int64_t{config.tile.inner} * kVectorLanes) != 0) {
-    config.tile.inner = kShortStep;
-  }
+// The form by vectors. Parts of inner have whole steps, as only these are read by vectors.
+void choose_vectors(const Capabilities& capabilities, MatmulConfig& config) {
+  const bool one_by_one = reads_one_by_one(config.tile);
+  config.part_unit = round_up(kPartUnit, std::int64_t{config.tile.inner} * kVectorLanes);
   config.own_addresses.assign(kVectorAddresses.begin(), kVectorAddresses.end());
   config.required_subgroup_size = required_subgroup_size(capabilities, kVectorLanes);
-  config.block_rows = config.tile.rows == 1 ? kVectorLanes : config.tile.rows;
+  config.block_rows = one_by_one ? kVectorLanes : config.tile.rows;
   config.shader = "matmul_lane_decode_addresses";
-  config.summary = message(config.block_rows, config.tile.rows == 1 ? " rows one by one x " : " rows x ",
+  config.summary = message(config.block_rows, one_by_one ? " rows one by one x " : " rows x ",
                            count_of(config.columns, "column"), " a subgroup, ", config.tile.inner,
                            " vectors of inner a step, by addresses");
 }
@@ -178,29 +211,34 @@ Result<MatmulConfig> configure_matmul_lane_decode(const MatmulDesc& desc, const 
   const auto columns = static_cast<std::uint32_t>(std::clamp<std::int64_t>(view.columns, 1, UINT32_MAX));
   std::uint32_t most = 0;
   std::optional<Result<void>> fits;
+  std::optional<Error> against;  // the first tile in the best form
   for (const Form form : forms_of(view, desc, capabilities)) {
-    for (const MatmulTile& tile : tiles) {
-      if (!is_possible_step(tile, form, columns, view, desc)) continue;
-      most = std::max(most, tile.columns);
-      if (columns > tile.columns) continue;
+    for (const MatmulTile& given_tile : tiles) {
+      const auto tile = fitted_tile(given_tile, form, columns, view, desc);
+      if (!tile) {
+        if (!against) against = tile.error();
+        continue;
+      }
+      most = std::max(most, tile->columns);
+      if (columns > tile->columns) continue;
       const std::uint32_t shared_words =
-          form == Form::kSharedInner ? VKATTN_MATMUL_LANE_DECODE_STAGE(tile.rows, columns, *lanes) : 0;
+          form == Form::kSharedInner ? VKATTN_MATMUL_LANE_DECODE_STAGE(tile->rows, columns, *lanes) : 0;
       fits = check_limits({4 * shared_words, *lanes, 1}, capabilities);
       if (!*fits) continue;
       MatmulConfig config;
       config.view = view;
-      config.tile = tile;
+      config.tile = *tile;
       config.columns = columns;
       config.workgroup_size = *lanes;
       config.block_columns = columns;
-      if (form == Form::kVectors) choose_vectors(view, desc, capabilities, config);
+      if (form == Form::kVectors) choose_vectors(capabilities, config);
       if (form == Form::kSharedInner) choose_shared_inner(view, type, capabilities, *lanes, config);
       if (form == Form::kOwnRows) choose_own_rows(*lanes, config);
       return config;
     }
   }
   if (fits) return no_block_fits(*fits);
-  if (most == 0) return no_possible_tile(tiles);
+  if (most == 0) return against ? *against : no_possible_tile(tiles);
   return unsupported("takes up to ", most, " rows or columns; the product has ", view.columns);
 }
 

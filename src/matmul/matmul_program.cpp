@@ -285,7 +285,7 @@ Result<InnerSplit> choose_inner_split(const MatmulConfig& config, const Capabili
   const std::int64_t inner = config.view.inner;
   const auto into = [&](std::int64_t parts) {
     if (parts <= 1 || inner == 0) return InnerSplit{1, inner};
-    const std::int64_t part = round_up(divide_up(inner, parts), kPartUnit);
+    const std::int64_t part = round_up(divide_up(inner, parts), config.part_unit);
     return InnerSplit{divide_up(inner, part), part};
   };
   if (wanted > kMaxParts) {

@@ -9,10 +9,6 @@
 
 namespace vkattn::detail {
 
-/// The length of parts of `inner` is a multiple of this, so that they begin at whole blocks of quantised
-/// elements.
-inline constexpr std::int64_t kPartUnit = 64;
-
 /// How `inner` is cut into parts, whose sums are added by a pass of their own.
 struct InnerSplit {
   std::int64_t parts = 1;

@@ -66,8 +66,8 @@ constexpr std::array kTable{
 
     // Rows share the few columns that are loaded; sums are at most 64. A lane reads whole blocks of quantised
     // elements. 32 rows are for a larger matrix that lies across: the longer the piece of each of its lines
-    // that a workgroup reads, the better. By vectors up to 8 rows are possible, and inner counts vectors:
-    // with one row, the most of a step.
+    // that a workgroup reads, the better. By vectors up to 8 rows are possible, and inner counts vectors.
+    // With rows 1, rows are read one by one, and inner is the most vectors of a step.
     MatmulEntry{"lane_decode", true, false, {0, 1, 4, 96}},
     MatmulEntry{"lane_decode", true, false, {0, 32, 2, 8}},
     MatmulEntry{"lane_decode", true, false, {0, 16, 4, 4}},

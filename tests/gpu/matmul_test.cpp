@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/matmul_checks.hpp"
 #include "gpu/support.hpp"
 #include "harness/matmul_run.hpp"
 #include "kernels/own_address.hpp"
@@ -18,18 +19,6 @@ namespace {
 
 using harness::MatmulProblem;
 using harness::MatmulRun;
-
-constexpr DataType kStoredTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
-
-MatmulDesc sizes(std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t batch = 1) {
-  return {.batch = batch, .rows = rows, .columns = columns, .inner = inner};
-}
-
-void set_types(MatmulDesc& desc, DataType a, DataType b, DataType output) {
-  desc.a.type = a;
-  desc.b.type = b;
-  desc.output.type = output;
-}
 
 /// Options ask for the forms of a kernel that the tile table would not choose on a CPU. The parameter is a
 /// kernel, the kernel matrix with two stages, or lane_decode where buffers have addresses; lane_decode itself
@@ -88,27 +77,9 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
     const auto plan = must(MatmulPlan::create(device(), problem.desc, options));
     SCOPED_TRACE(plan.describe());
     EXPECT_EQ(plan.kernel_name(), kernel());
-    auto run = must(MatmulRun::create(runtime(), problem));
-    must(run.execute(plan));
-    const auto check = must(run.check());
-    EXPECT_TRUE(check.passed()) << check.to_string();
-    if (check.elements_checked > 0) {
-      EXPECT_GT(check.elements_telling, 0) << "zeros would have passed";
-    }
-    const auto first = must(run.output_bytes());
-    for (int i = 1; i < runs; ++i) {
-      must(run.poison_output());
-      must(run.execute(plan));
-      ASSERT_TRUE(must(run.output_bytes()) == first) << "run " << i << " differs";
-    }
+    expect_right_and_repeatable(runtime(), plan, problem, runs);
   }
 };
-
-/// Whether the larger matrix is read by vectors.
-void expect_vectors(const Device& device, const MatmulDesc& desc, bool expected) {
-  const auto plan = must(MatmulPlan::create(device, desc, {.kernel = "lane_decode"}));
-  EXPECT_EQ(has(plan.describe(), "vectors of inner a step, by addresses"), expected) << plan.describe();
-}
 
 TEST_P(MatmulTest, RaggedSizes) {
   struct Size {
@@ -283,79 +254,6 @@ TEST_P(MatmulTest, TheLargerMatrixLiesAcross) {
   }
   MatmulDesc odd = sizes(1, 71, 40);  // no lines of quads
   EXPECT_TRUE(has(reason_against(odd), "b's columns, but it lies in neither")) << reason_against(odd);
-}
-
-/// Each pair of types; whole steps and what is left of them; lines that begin at any word; batches, parts,
-/// bias and sums that are added to.
-TEST_P(MatmulTest, VectorsAtAddresses) {
-  if (!has_addresses()) GTEST_SKIP() << "of lane_decode with addresses alone";
-  constexpr DataType kWeights[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
-                                   DataType::kQ8_0, DataType::kQ4_0};
-  constexpr std::int64_t kInner[] = {31, 32, 65, 128, 190, 9, 223, 320, 40, 64, 129};
-  std::vector<MatmulProblem> all;
-  for (const DataType weights : kWeights) {
-    for (const DataType type : kStoredTypes) {
-      for (const std::int64_t rows : {1, 2, 5, 8}) {
-        const bool blocks = block_elements(weights) > 1;
-        const std::int64_t listed = kInner[all.size() % std::size(kInner)];
-        const std::int64_t inner = blocks ? (listed + 31) / 32 * 32 : listed;
-        const std::int64_t line = inner + inner % 2 + 2;
-        MatmulDesc desc = sizes(rows, 8 * rows + 11, inner, 1 + rows % 3);
-        set_types(desc, type, weights, type);
-        desc.a.strides = MatrixStrides{line * rows, line, 1};
-        if (!blocks) desc.b.strides = MatrixStrides{line * desc.columns, 1, line};
-        if (!blocks) desc.a.alignment_bytes = desc.b.alignment_bytes = desc.output.alignment_bytes = 4;
-        desc.has_bias = rows > 1;
-        desc.accumulates = rows == 5;
-        all.push_back({desc, 22, blocks ? 0 : 2});
-      }
-    }
-  }
-  for (const MatmulProblem& problem : part_of(std::span<const MatmulProblem>(all))) {
-    expect_vectors(device(), problem.desc, true);
-    run(problem);
-    if (problem.desc.inner > 128) run(problem, {.inner_splits = 2});
-  }
-}
-
-/// Rows one by one: the last rows of a workgroup, parts that leave elements behind the last step, batches.
-TEST_P(MatmulTest, RowsOneByOne) {
-  if (!has_addresses()) GTEST_SKIP() << "of lane_decode with addresses alone";
-  for (const DataType weights : kStoredTypes) {
-    for (const std::uint32_t columns : {1U, 2U, 3U, 8U}) {
-      if (columns > 1 && weights == DataType::kBfloat16) continue;
-      MatmulDesc desc = fitted(sizes(columns, 8 * columns + 3, 576, columns == 2 ? 2 : 1));
-      set_types(desc, columns == 3 ? DataType::kFloat16 : DataType::kFloat32, weights, DataType::kFloat32);
-      desc.has_bias = columns == 2;
-      desc.accumulates = columns == 3;
-      PlanOptions options{.matmul_tile = MatmulTile{0, 1, columns, columns == 1 ? 72U : 12U}};
-      run({desc, 27}, options);
-      options.inner_splits = 2;
-      run({desc, 27}, options);
-    }
-  }
-}
-
-/// Lines of 16-bit elements that begin inside a word, and elements apart, are read by the form without
-/// addresses.
-TEST_P(MatmulTest, NoVectorsInsideWords) {
-  if (!has_addresses()) GTEST_SKIP() << "of lane_decode with addresses alone";
-  for (const DataType type : kStoredTypes) {
-    MatmulDesc desc = fitted(sizes(3, 50, 75));
-    set_types(desc, type, type, DataType::kFloat32);
-    expect_vectors(device(), desc, type == DataType::kFloat32);
-    run({desc, 23});
-    desc.inner = 76;
-    desc.b.strides.reset();
-    desc = fitted(desc);
-    expect_vectors(device(), desc, true);
-    desc.a.alignment_bytes = desc.b.alignment_bytes = desc.output.alignment_bytes = 0;
-    expect_vectors(device(), desc, type == DataType::kFloat32);
-    run({desc, 23, 1});
-    desc.a.strides = MatrixStrides{0, 1, 3};
-    expect_vectors(device(), desc, false);
-    run({desc, 23, 1});
-  }
 }
 
 /// A product whose larger matrix is read ahead, cache line by cache line, of each type.

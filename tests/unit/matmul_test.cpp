@@ -201,6 +201,59 @@ TEST(Matmul, PartsOfTheInnerDimension) {
             "inner_splits is 65 but inner is cut into at most 64 parts");
 }
 
+/// A device with the form of lane_decode by vectors.
+Capabilities cpu_with_addresses() {
+  return changed(with_lanes(cpu(), 8), [](Capabilities& c) {
+    c.subgroup_shuffle = c.shader_float16 = c.buffer_addresses = true;
+    c.max_push_constants_bytes = 256;
+  });
+}
+
+/// A row times weights in lines of inner.
+MatmulDesc row_times_lines(std::int64_t rows, std::int64_t inner, DataType weights = DataType::kFloat16) {
+  MatmulDesc desc = product_of(rows, 16, inner);
+  desc.b.type = weights;
+  desc.b.strides = MatrixStrides{0, 1, inner};
+  return desc;
+}
+
+TEST(Matmul, PartsOfRowsOneByOneHaveWholeSteps) {
+  const Capabilities device = cpu_with_addresses();
+  struct Case {
+    std::int64_t rows, inner;
+    std::uint32_t step, wanted;
+    std::int64_t parts, part;
+  };
+  for (const Case& each : {Case{1, 512, 64, 2, 1, 512}, Case{1, 1152, 72, 2, 2, 576},
+                           Case{1, 2048, 64, 3, 2, 1024}, Case{2, 1152, 48, 3, 3, 384}}) {
+    const MatmulDesc desc = row_times_lines(each.rows, each.inner).resolved();
+    const auto chosen = must(detail::select_matmul_kernel(desc, device, {.kernel = "lane_decode"}));
+    EXPECT_TRUE(has(chosen.config.summary, "one by one")) << chosen.config.summary;
+    EXPECT_EQ(chosen.config.tile.inner, each.step) << each.inner;
+    const auto split = must(detail::choose_inner_split(chosen.config, device, each.wanted));
+    EXPECT_EQ(split.parts, each.parts) << each.inner;
+    EXPECT_EQ(split.inner, each.part) << each.inner;
+  }
+}
+
+TEST(Matmul, RowsThatAreNotReadOneByOne) {
+  const Capabilities device = cpu_with_addresses();
+  const auto reason = [&](const MatmulDesc& desc) {
+    return refusal_of(desc, device, {.kernel = "lane_decode", .matmul_tile = MatmulTile{0, 1, 4, 96}});
+  };
+  EXPECT_EQ(reason(row_times_lines(1, 2048)), "");
+  EXPECT_TRUE(has(reason(row_times_lines(1, 4096)), "up to 2048 elements; inner is 4096"));
+  EXPECT_TRUE(has(reason(row_times_lines(1, 520)),
+                  "20 to 96 vectors of 8 in fours, none of which divides inner 520"));
+  EXPECT_TRUE(has(reason(row_times_lines(2, 544)), "20 to 48 vectors"));
+  EXPECT_TRUE(
+      has(reason(row_times_lines(2, 576, DataType::kBfloat16)), "for 2 columns only if both operands"));
+  EXPECT_EQ(reason(row_times_lines(1, 576, DataType::kBfloat16)), "");
+  MatmulDesc blocks = product_of(1, 16, 576);
+  blocks.b.type = DataType::kQ8_0;
+  EXPECT_TRUE(has(reason(blocks), "not those of blocks"));
+}
+
 TEST(Matmul, ReferenceByHand) {
   MatmulDesc desc = product_of(2, 2, 3);
   desc.has_bias = true;

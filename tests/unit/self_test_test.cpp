@@ -203,10 +203,22 @@ std::vector<MatmulDesc> products(DataType type) {
     blocks.b.type = DataType::kQ8_0;
   }
   add(385, 387, 129);
-  for (const std::int64_t inner : {512, 544, 550}) {  // whole long steps, whole short ones, neither
+  for (const std::int64_t inner : {512, 544, 550, 768}) {  // whole long steps, whole short ones, neither
     for (const std::int64_t rows : {1, 3, 8}) add(rows, 96, inner).b.strides = MatrixStrides{0, 1, inner};
   }
   return all;
+}
+
+/// Of a plan that reads vectors: these are read in whole steps alone.
+void expect_whole_steps(const MatmulConfig& small, const MatmulConfig& plan, const Capabilities& device) {
+  const std::int64_t step = std::int64_t{plan.tile.inner} * kVectorLanes, inner = small.view.inner;
+  EXPECT_EQ(small.tile, plan.tile);
+  EXPECT_GE(inner, step * 2);
+  const InnerSplit split = tests::must(choose_inner_split(small, device, 2));
+  EXPECT_GE(split.inner, step);
+  if (plan.view.inner % step == 0) {
+    EXPECT_GE(inner - split.inner, step) << "the last part";
+  }
 }
 
 /// A self-test's outcome holds for the plan, because both are specialized with the same values.
@@ -244,6 +256,7 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
           EXPECT_EQ(small.view.bias_by_row, plan->view.bias_by_row);
           EXPECT_EQ(choose_inner_split(small, device, 2)->parts, 2) << "inner is " << desc.inner;
           EXPECT_LE(desc.a.alignment_bytes, 16U);
+          if (!small.own_addresses.empty()) expect_whole_steps(small, *plan, device);
         }
       }
     }

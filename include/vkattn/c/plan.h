@@ -31,7 +31,7 @@ typedef struct vkattn_tile_sizes {
       /** query rows of an invocation; of matrix kernels blocks of rows of a subgroup; of a product rows of either */
       rows,
       /** keys of a step or block; of the tile kernel keys of an invocation; of a product `inner` of a step (in
-          vectors of 8 where lane_decode reads these) */
+          vectors of 8 where lane_decode reads these, with rows 1 the most of them) */
       keys,
       /** head dims staged at a time; of matrix2, with `columns`: heads of up to so many dims have their scores computed a
           tile ahead; of decode, their keys read a step ahead; of a product its stages */
