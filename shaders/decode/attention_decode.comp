@@ -167,7 +167,7 @@ void load_keys(TilePosition tile, int first_key, int key_end, bool tested) {
   }
 }
 
-// The same for values.
+// Starts the reads of a step's values, in the same way.
 void load_values(TilePosition tile, int first_key, int key_end, bool tested) {
   [[unroll]] for (uint u = 0; u < kKeys; ++u) {
     const int key = tested ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);

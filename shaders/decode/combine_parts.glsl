@@ -11,10 +11,13 @@
 #include "lib/unrolled.glsl"
 
 layout(constant_id = VKATTN_SPEC_DECODE_PARTS) const uint kPartsInFlight = 8;  // of a row; a multiple of 4
+layout(constant_id = VKATTN_SPEC_DECODE_PARTS_EARLY) const bool kPartsEarly = false;
 
 // Globals, as GLSL passes arrays by copying them.
 float part_elements[kRows * kPartsInFlight];  // of a dim: parts by rows
-uint first_elements[kRows];                   // the rows' first partial results
+uint first_partials[kRows];                   // the rows' first partial results
+float part_sums[kRows];                       // of the weights,
+float part_results[kRows];                    // and of the elements times these
 
 // Counts this workgroup's part. True, in all its invocations, if the tile's other parts were counted before: they can be
 // read then. Nobody waits for another workgroup.
@@ -45,14 +48,15 @@ void weigh_row(TilePosition tile, uint row) {
   const uint begin = first_partial(tile, row);
   const uint vectors = padded_parts() / 4;
   float maximum = kHiddenScore;
-  for (uint n = lane; n < vectors; n += kSubgroupSize) {
+  for (uint first = 0; first < vectors; first += kSubgroupSize) {  // uniform, as shuffles follow
+    const uint n = first + lane;
     vec4 lse;
     [[unroll]] for (uint i = 0; i < 4; ++i) lse[i] = partial_at(begin, n * 4 + i, kValueDim);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       if (n * 4 + i >= params.kv_splits) lse[i] = kHiddenScore;
       maximum = max(maximum, lse[i]);
     }
-    stage[row * vectors + n] = lse;
+    if (n < vectors) stage[row * vectors + n] = lse;
   }
 #define VKATTN_MAXIMUM_OF_LANES(LANES) maximum = max(maximum, subgroupShuffleXor(maximum, LANES))
   VKATTN_LANE_STEPS(1u, kSubgroupSize, VKATTN_MAXIMUM_OF_LANES)
@@ -68,16 +72,15 @@ void weigh_row(TilePosition tile, uint row) {
 void load_parts(uint first, uint dim) {
   [[unroll]] for (uint i = 0; i < kPartsInFlight; ++i) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      part_elements[i * kRows + r] = partial_at(first_elements[r], first + i, dim);
+      part_elements[i * kRows + r] = partial_at(first_partials[r], first + i, dim);
     }
   }
 }
 
-// The same of the first parts. Number i: sets of kValueDim dims, of which the last one stands for those beyond it.
-void load_first_parts(TilePosition tile, uint i) {
+// Finds the rows of number i, which is dim i % kValueDim of set i / kValueDim. Numbers beyond the last set read that set.
+void find_rows(TilePosition tile, uint i) {
   const uint set = min(i / kValueDim, kRowSets - 1u);
-  [[unroll]] for (uint r = 0; r < kRows; ++r) first_elements[r] = first_partial(tile, set * kRows + r);
-  load_parts(0u, i % kValueDim);
+  [[unroll]] for (uint r = 0; r < kRows; ++r) first_partials[r] = first_partial(tile, set * kRows + r);
 }
 
 void store_combined(TilePosition tile, uint row, uint dim, float sum, float result) {
@@ -89,44 +92,51 @@ void store_combined(TilePosition tile, uint row, uint dim, float sum, float resu
   if (dim == 0) store_lse(tile.batch, head, query, maximum_stage[row], sum);
 }
 
-// Adds up number i, kPartsInFlight parts of each row at a time, and stores it. The first of them were asked for before.
-void combine_dim(TilePosition tile, uint number) {
-  if (number >= kRowSets * kValueDim) return;
-  const uint first_row_of_set = number / kValueDim * kRows;
-  const uint dim = number % kValueDim;
-  float sums[kRows];
-  float results[kRows];
-  [[unroll]] for (uint r = 0; r < kRows; ++r) sums[r] = results[r] = 0.0;
-  const uint parts = padded_parts();
-  uint first = 0;
-  do {
-    [[unroll]] for (uint n = 0; n < kPartsInFlight / 4; ++n) {
-      [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        const vec4 weights = stage[((first_row_of_set + r) * parts + first) / 4 + n];
-        [[unroll]] for (uint i = 0; i < 4; ++i) {
-          add_part(weights[i], part_elements[(n * 4 + i) * kRows + r], sums[r], results[r]);
-        }
+// Adds them up, in the order of the parts.
+void add_parts(uint first_row_of_set, uint first) {
+  const uint vectors = padded_parts() / 4;
+  [[unroll]] for (uint n = 0; n < kPartsInFlight / 4; ++n) {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      const vec4 weights = stage[(first_row_of_set + r) * vectors + first / 4 + n];
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        add_part(weights[i], part_elements[(n * 4 + i) * kRows + r], part_sums[r], part_results[r]);
       }
     }
-    first += kPartsInFlight;
-    if (first < parts) load_parts(first, dim);
-  } while (first < parts);
-  [[unroll]] for (uint r = 0; r < kRows; ++r) store_combined(tile, first_row_of_set + r, dim, sums[r], results[r]);
+  }
 }
 
-// A thread has a dim of a set's rows at a time. Its first parts are asked for together with the log-sum-exps.
+// Combines and stores number i, whose first parts were asked for if `early`. The loop's parts are asked for and added up in the
+// same round: carried from one to the next, compilers copy them, in twice the registers.
+void combine_dim(TilePosition tile, uint i, bool early) {
+  if (i >= kRowSets * kValueDim) return;
+  const uint first_row_of_set = i / kValueDim * kRows;
+  const uint dim = i % kValueDim;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) part_sums[r] = part_results[r] = 0.0;
+  if (early) add_parts(first_row_of_set, 0u);
+  for (uint first = early ? kPartsInFlight : 0u; first < params.kv_splits; first += kPartsInFlight) {
+    load_parts(first, dim);
+    add_parts(first_row_of_set, first);
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) store_combined(tile, first_row_of_set + r, dim, part_sums[r], part_results[r]);
+}
+
+// A thread has a dim of a set's rows at a time. With kPartsEarly its first parts are asked for together with the log-sum-exps.
 void combine_parts(TilePosition tile) {
   if (!is_last_part()) return;  // uniform over the workgroup, so no barrier is missed
-  load_first_parts(tile, thread_index());
+  const bool early = kPartsEarly && kRowSets * kValueDim <= kThreads;  // with one dim a thread
+  if (early) {
+    find_rows(tile, thread_index());
+    load_parts(0u, thread_index() % kValueDim);
+  }
   for (uint row = gl_SubgroupID; row < kTileRows; row += kThreads / kSubgroupSize) weigh_row(tile, row);
   barrier();  // the weights are complete
-  if (kRowSets * kValueDim <= kThreads) {
-    combine_dim(tile, thread_index());
+  if (early) {
+    combine_dim(tile, thread_index(), true);
     return;
   }
-  for (uint begin = 0; begin < kRowSets * kValueDim; begin += kThreads) {
-    if (begin != 0u) load_first_parts(tile, begin + thread_index());
-    combine_dim(tile, begin + thread_index());
+  for (uint i = thread_index(); i < kRowSets * kValueDim; i += kThreads) {
+    find_rows(tile, i);
+    combine_dim(tile, i, false);
   }
 }
 

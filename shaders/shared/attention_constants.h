@@ -157,6 +157,7 @@
 #define VKATTN_SPEC_DECODE_DEALS_SCORES 57
 #define VKATTN_SPEC_DECODE_READS_AHEAD 58  // keys of the next step are in flight while one is computed
 #define VKATTN_SPEC_DECODE_PARTS 59  // of a row that are in flight when parts are combined
+#define VKATTN_SPEC_DECODE_PARTS_EARLY 60  // the first of them before the parts are weighed
 
 #define VKATTN_SPEC_LANE_DECODE_ROWS 48
 #define VKATTN_SPEC_LANE_DECODE_KEYS 49  // keys of a lane in a step

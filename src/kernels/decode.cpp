@@ -42,6 +42,9 @@ struct Limits {
   // Parts of a row that a thread has in flight when it combines parts, by its number of rows: as many as take
   // no more registers than the steps do. Multiples of 4.
   std::array<std::uint32_t, 4> parts = {16, 16, 8, 8};
+  // Whether the first of them are in flight while the parts are weighed. GCN, with the fewest waves, has them
+  // later.
+  bool parts_early = true;
 };
 
 // By the registers that Mesa's compilers use (docs/compilers.txt). AMD's GPUs: 64 to 128 registers; 8 rows
@@ -52,7 +55,7 @@ Limits limits_of(const Capabilities& capabilities) {
     case Architecture::kNvidia:
       return {4, 32, 16, 0, kMostColumns, true, 24, 8, {24, 16, 12, 12}};
     case Architecture::kAmdGcn:
-      return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, 20, 12, 12}};
+      return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, 16, 12, 12}, false};
     case Architecture::kAmdRdna:
       return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, 20, 16, 16}};
     case Architecture::kIntelGen12:
@@ -247,6 +250,7 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
   add(VKATTN_SPEC_DECODE_VALUE_LOADS8, loads8(desc.value));
   add(VKATTN_SPEC_DECODE_READS_AHEAD, shape.block.dims != 0);
   add(VKATTN_SPEC_DECODE_PARTS, shape.parts_in_flight());
+  add(VKATTN_SPEC_DECODE_PARTS_EARLY, shape.limits.parts_early);
 }
 
 }  // namespace
@@ -258,16 +262,16 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
     return unsupported("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
                        " (query_length x query heads of a KV head)");
   }
-  if (const std::uint32_t most = tiles.front().dims; most != 0 && desc.head_dim > most) {
-    return unsupported("reads keys a step ahead (dims ", most, ") for heads of up to ", most,
-                       " dims; here are ", desc.head_dim);
-  }
   const auto rows = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
   const auto groups = choose_groups(desc, capabilities);
   if (!groups) return groups.error();
   auto chosen = choose_block(*groups, rows, capabilities, tiles);
   if (!chosen) return chosen.error();
   const DecodeShape& shape = *chosen;
+  if (const std::uint32_t most = shape.block.dims; most != 0 && desc.head_dim > most) {
+    return unsupported("reads keys a step ahead (dims ", most, ") for heads of up to ", most,
+                       " dims; here are ", desc.head_dim);
+  }
   KernelConfig config;
   config.tile = shape.block;
   config.shader = shader_for(desc, capabilities, "attention_decode", "attention_decode_words");

@@ -37,7 +37,8 @@ std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& co
   const std::int64_t thread_keys =
       (divide_up(visible, key_step) + 1) * tile.keys + 2 * edge_steps * kEdgeKeys;
   const std::int64_t dropout = desc.dropout > 0 ? 11 * rows * thread_keys : 0;
-  constexpr std::int64_t kCombining = 1024;  // of the parts, in the last workgroup of a tile
+  // Of the parts, in the last workgroup of a tile, whose partial results have 2^16 elements at most.
+  constexpr std::int64_t kCombining = 1024;
   return steps * in_step + dropout + (config.most_partial_rows != 0 ? kCombining : 0) + 2 * desc.value_dim +
          std::int64_t{4} * tile.rows * tile.columns + 4096;
 }
