@@ -30,6 +30,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "decode/own_scores.glsl"
+#include "decode/tile.glsl"
 #include "lib/dropout.glsl"
 #include "lib/grid.glsl"
 #include "lib/key_walk.glsl"
@@ -39,44 +40,15 @@
 #include "lib/softmax_start.glsl"
 #include "lib/tensor_bits.glsl"
 #include "lib/unrolled.glsl"
-#include "shared/shared_memory.h"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
-layout(constant_id = VKATTN_SPEC_DECODE_ROW_SETS) const uint kRowSets = 1;
 layout(constant_id = VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS) const bool kQueryInRegisters = false;
-layout(constant_id = VKATTN_SPEC_DECODE_MERGE_ROWS) const uint kMergeRows = 1;
 layout(constant_id = VKATTN_SPEC_DECODE_KEY_LOADS8) const bool kKeyLoads8 = false;
 layout(constant_id = VKATTN_SPEC_DECODE_VALUE_LOADS8) const bool kValueLoads8 = false;
 layout(constant_id = VKATTN_SPEC_DECODE_READS_AHEAD) const bool kReadsAhead = false;
 
 VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
 VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
-
-const uint kTileRows = kRows * kRowSets;
-const uint kKeyGroups = kThreads / kColumns / kRowSets;  // groups with different keys
-const uint kStepKeys = kKeyGroups * kKeys;
-
-// A vector is 16 bytes of a row: one or two parts of 4 elements. A thread has every kColumns-th vector of a row. Loads
-// decode quantised elements.
-const bool kKeysAsFloats = kKeyType == VKATTN_TYPE_FLOAT32 || kKeyType >= VKATTN_TYPE_Q8_0;
-const bool kValuesAsFloats = kValueType == VKATTN_TYPE_FLOAT32 || kValueType >= VKATTN_TYPE_Q8_0;
-const uint kKeyParts = kKeysAsFloats ? 1 : 2;
-const uint kValueParts = kValuesAsFloats ? 1 : 2;
-const uint kKeyWidth = kColumns * kKeyParts * 4;  // dims of one vector in each thread of a group
-const uint kValueWidth = kColumns * kValueParts * 4;
-const uint kKeyVectors = (kHeadDim + kKeyWidth - 1) / kKeyWidth;
-const uint kValueVectors = (kValueDim + kValueWidth - 1) / kValueWidth;
-const bool kKeysFill = kHeadDim % kKeyWidth == 0;  // no thread's vector lies beyond the row
-const bool kValuesFill = kValueDim % kValueWidth == 0;
-
-// Queries, in the order in which a group's threads read them. After the last key: rows to be merged.
-const uint kQueryParts = kRows * kKeyVectors * kKeyParts;  // each thread's
-const uint kRowSums = kValueVectors * kValueParts;         // each thread's for a row
-const uint kQueryStage4 = VKATTN_DECODE_QUERY_STAGE4(kRows, kKeyVectors * kKeyParts, kRowSets, kColumns);
-const uint kMergeStage4 = VKATTN_DECODE_MERGE_STAGE4(kMergeRows, kRowSums, kThreads);
-shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
-shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
-shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 
 // A thread's arrays are globals, as GLSL passes arrays by copying them.
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
@@ -92,8 +64,6 @@ float row_weight[kOwnRows];  // sum of the thread's own probabilities, in the st
 // compute them again in each loop; own_scores.glsl has variables for this reason too.
 uint first_row = thread_index() / kColumns % kRowSets * kRows;
 uint key_group = thread_index() / (kColumns * kRowSets);
-
-uint packed_row(TilePosition tile, uint row) { return min(tile.first_row + row, packed_row_count() - 1u); }
 
 // All dims of these vectors exist.
 uvec4 full_key_vector(uint row_index, uint dim) {

@@ -1,11 +1,10 @@
 // Combining the parts of a split over the keys, in the workgroup that finishes a tile's last part.
 //   void combine_parts(TilePosition tile)
-// The includer has kRows, kRowSets and kTileRows, packed_row(), and shared memory whose numbers no invocation needs any more:
-// stage, maximum_stage and weight_stage.
+// No invocation needs the numbers in shared memory any more.
 #ifndef VKATTN_DECODE_COMBINE_PARTS
 #define VKATTN_DECODE_COMBINE_PARTS
 
-#include "decode/own_scores.glsl"
+#include "decode/tile.glsl"
 #include "lib/finished_parts.glsl"
 #include "lib/partials.glsl"
 #include "lib/unrolled.glsl"
