@@ -47,8 +47,8 @@ bool can_import_buffers(const Instance& instance, VkPhysicalDevice device, bool 
 
 // Whether the device can import any page of the host's. A driver that wants larger pages would be given
 // memory that is nobody's.
-bool can_import_host_memory(const Instance& instance, const PhysicalDevice& device,
-                            const std::vector<std::string>& disabled) {
+Result<bool> can_import_host_memory(const Instance& instance, const PhysicalDevice& device,
+                                    const std::vector<std::string>& disabled) {
   constexpr std::string_view kName = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
   const DeviceType type = device.info.capabilities.device_type;
   if (type != DeviceType::kCpu && type != DeviceType::kIntegratedGpu) return false;
@@ -57,7 +57,8 @@ bool can_import_host_memory(const Instance& instance, const PhysicalDevice& devi
       read_list("vkEnumerateDeviceExtensionProperties", VkExtensionProperties{}, [&](auto... out) {
         return instance.vk.vkEnumerateDeviceExtensionProperties(device.handle, nullptr, out...);
       });
-  if (!extensions || !has_extension(*extensions, kName)) return false;
+  if (!extensions) return extensions.error();
+  if (!has_extension(*extensions, kName)) return false;
   if (!can_import_buffers(instance, device.handle, false)) return false;
   // Only buffers of CPUs have addresses, and whether they have is not known yet.
   if (type == DeviceType::kCpu && !can_import_buffers(instance, device.handle, true)) return false;
@@ -121,8 +122,11 @@ Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice
   VkDeviceCreateInfo& info = device.features->info;
   static constexpr const char* kImport = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
   const bool is_cpu = device.info.capabilities.device_type == DeviceType::kCpu;
-  device.imports_host_memory = (imports_arrays || (is_cpu && LargePages::can_be_asked_for())) &&
-                               can_import_host_memory(instance, device, disabled);
+  if (imports_arrays || (is_cpu && LargePages::can_be_asked_for())) {
+    const auto imports = can_import_host_memory(instance, device, disabled);
+    if (!imports && imports.error().code == ErrorCode::kOutOfMemory) return imports.error();
+    device.imports_host_memory = imports && *imports;
+  }
   if (device.imports_host_memory) {
     info.enabledExtensionCount = 1;
     info.ppEnabledExtensionNames = &kImport;
