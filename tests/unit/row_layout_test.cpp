@@ -218,7 +218,7 @@ TEST(RowLayouts, NonsenseIsNotUsed) {
     auto words = in_all_subgroups(good);
     std::ranges::copy(last, words.end() - static_cast<std::ptrdiff_t>(last.size()));
     is_refused("subgroups differ", words);
-    std::ranges::rotate(words, words.end() - static_cast<std::ptrdiff_t>(last.size()));
+    std::rotate(words.begin(), words.end() - static_cast<std::ptrdiff_t>(last.size()), words.end());
     is_refused("subgroups differ", words);
   }
   // More rows than five bits tell.
