@@ -40,7 +40,7 @@ struct Limits {
   // least `fewest_columns` share one: 128 bytes, a cache line of most devices.
   std::uint32_t row_elements = 24, fewest_columns = 8;
   // Parts of a row that a thread has in flight when it combines parts, by its number of rows: as many as take
-  // no more registers than the steps do. Multiples of 4.
+  // no more registers than the steps do. Multiples of 4; 0: parts are combined in a pass.
   std::array<std::uint32_t, 4> parts = {16, 16, 8, 8};
   // Whether the first of them are in flight while the parts are weighed. GCN, with the fewest waves, has them
   // later.
@@ -51,11 +51,13 @@ struct Limits {
 // would take 216 to 256, and 16 spill. Wider subgroups of Intel's first devices leave each invocation fewer
 // registers.
 Limits limits_of(const Capabilities& capabilities) {
+  // Combining 2 rows would leave GPUs before GCN 5, which lack 16-bit arithmetic, 2 waves in place of 3.
+  const std::uint32_t of_two_rows = capabilities.shader_float16 ? 16 : 0;
   switch (architecture(capabilities)) {
     case Architecture::kNvidia:
       return {4, 32, 16, 0, kMostColumns, true, 24, 8, {24, 16, 12, 12}};
     case Architecture::kAmdGcn:
-      return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, 16, 12, 12}, false};
+      return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, of_two_rows, 12, 12}, false};
     case Architecture::kAmdRdna:
       return {4, 32, 40, 32, kMostColumns, true, 24, 8, {32, 20, 16, 16}};
     case Architecture::kIntelGen12:
@@ -112,6 +114,7 @@ struct DecodeShape {
   }
   // Whose weights the stage holds, with parts beyond the last for a whole round.
   [[nodiscard]] std::uint32_t most_partial_rows() const {
+    if (parts_in_flight() == 0) return 0;
     const std::uint32_t held = stage_bytes() / 4;
     const std::uint32_t padding = tile_rows() * (parts_in_flight() - 1);
     return held - std::min(held, padding);
@@ -249,7 +252,7 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
   add(VKATTN_SPEC_DECODE_KEY_LOADS8, loads8(desc.key));
   add(VKATTN_SPEC_DECODE_VALUE_LOADS8, loads8(desc.value));
   add(VKATTN_SPEC_DECODE_READS_AHEAD, shape.block.dims != 0);
-  add(VKATTN_SPEC_DECODE_PARTS, shape.parts_in_flight());
+  add(VKATTN_SPEC_DECODE_PARTS, std::max(shape.parts_in_flight(), 4U));
   add(VKATTN_SPEC_DECODE_PARTS_EARLY, shape.limits.parts_early);
 }
 
